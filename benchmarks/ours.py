@@ -13,7 +13,7 @@ from gspmd.api import partition
 NAME = "gspmd"
 _PHASES = {
     "gspmd-propagate": PROPAGATE,
-    "gspmd-refine": PARTITION,
+    "gspmd-decide": PARTITION,
     "gspmd-reshard": PARTITION,
     "gspmd-localize": PARTITION,
     "gspmd-optimize": PARTITION,

@@ -34,7 +34,7 @@ from gspmd.transforms.ir.writing import in_memory
 _KEPT = Path(__file__).with_suffix(".json")
 _HEAD = ("model", "annotations", "step", "sends", "memory", "compiled step", "sends", "memory", "plans", "searched")
 _SUMMARY = ("model", "what", "machine", "mesh", "best of the experts", "`gspmd search`", "bound",
-            "compiled: experts", "`gspmd search`")  # fmt: skip
+            "gap", "plans", "searched", "compiled: experts", "`gspmd search`")  # fmt: skip
 _SEARCH = "`gspmd search`"
 _SAME = 5e-3  # a part of the step that is told as nothing
 
@@ -88,8 +88,9 @@ def _measured(case: Case, time_limit_s: float, compiled: int) -> dict[str, Any]:
         "plan": plan.outcome.to_dict(),
         "baselines": {how: outcome.to_dict() for how, outcome in plan.baselines.items()},
         "bound": plan.bound.to_dict(),
-        "decisions": sum(decision.dims is not None for decision in plan.decisions) + len(plan.constraints),
+        "decisions": sum(decision.dims is not None for decision in plan.decisions),
         "compiled": {how: None if outcome is None else outcome.to_dict() for how, outcome in made.items()},
+        "gap": plan.gap,
         "tried": plan.tried,
         "seconds": plan.seconds,
     }
@@ -100,30 +101,29 @@ def _measured(case: Case, time_limit_s: float, compiled: int) -> dict[str, Any]:
 
 def _page(known: dict[str, Any]) -> str:
     rows = [row for name in known for row in _rows(name, known[name])]
-    estimated = _verdict([_ratio(kept) for kept in known.values()])
-    compiled = _verdict([_compiled_ratio(kept) for kept in known.values()])
-    verdict = (
-        f"By the estimate, the plan is {estimated}.\nAs compiled, it is {compiled}.\nAll plans fit into memory, by the "
-        "estimate and as compiled."
-    )
-    summary = [_summary(name, kept) for name, kept in known.items()]
-    return f"{_INTRODUCTION}\n{_table(_SUMMARY, summary)}\n\n{verdict}\n\n{_DETAILS}\n{_table(_HEAD, rows)}\n"
+    summary, heads = [_summary(name, kept) for name, kept in known.items()], (_SUMMARY, _HEAD)
+    verdict = f"By the estimate, the plan is {_verdict([_ratio(kept) for kept in known.values()])}."
+    if any(kept["compiled"] for kept in known.values()):
+        verdict += f"\nAs compiled, it is {_verdict([_compiled_ratio(kept) for kept in known.values()])}."
+    else:  # columns that nothing is in are left out
+        summary, rows = [row[:-2] for row in summary], [(*row[:5], *row[8:]) for row in rows]
+        heads = _SUMMARY[:-2], (*_HEAD[:5], *_HEAD[8:])
+    return f"{_INTRODUCTION}\n{_table(heads[0], summary)}\n\n{verdict}\n\n{_DETAILS}\n{_table(heads[1], rows)}\n"
 
 
 _INTRODUCTION = """# Searched plans beside the annotations of experts
 
-Written by `python benchmarks/search.py --compile 3 --markdown docs/measured/search.md` (needs libtpu, and no TPU). The
-models of the paper (arXiv 2105.04663) and others without their annotations: a step as estimated for the annotations of
-experts, for the plan that `gspmd search` finds, and for the ways to split a model that it starts from. *2-D* is the
-paper's final sharding, *Megatron* has tensors on y, sequences on y between blocks (arXiv 2205.05198) and the
-optimizer's state on x, too, and *FSDP* has examples and weights on both axes. The bound is what no plan takes less
-than, by the same estimate, in parts of the plan's step.
+Written by `python benchmarks/search.py --markdown docs/measured/search.md`. The models of the paper (arXiv 2105.04663)
+and others without their annotations: a step as estimated for the annotations of experts, for the plan that
+`gspmd search` finds, and for the known ways to split a model that it compares with. *2-D* is the paper's final
+sharding, *Megatron* has tensors on y, sequences on y between blocks (arXiv 2205.05198) and the optimizer's state on x,
+too, and *FSDP* has examples and weights on both axes. The bound is what no plan takes less than, by the same estimate,
+in parts of the plan's step; the gap is how far the solution of the search's problem may be from the best one.
 
-*Compiled* is what libtpu makes of the same programs: a step in its own order, with its own estimate of cycles. The
-search has the compiler decide between its plan, the best of the known ways and another, so that the estimate of what
-it chose may be longer; of the experts' annotations it is the best one as compiled. Nothing is measured on a TPU. The
-texts of the models are in `benchmarks/search_models.py` and the examples, and the table of them in
-`benchmarks/search_cases.py`.
+With `--compile N` (libtpu is needed, and no TPU) plans and annotations are compiled, too: a step is then also told as
+libtpu orders it, with its own estimate of cycles, and the search has the compiler decide between its best plans.
+Nothing is measured on a TPU. The texts of the models are in `benchmarks/search_models.py` and the examples, and the
+table of them in `benchmarks/search_cases.py`.
 """
 _DETAILS = """## All figures
 
@@ -185,7 +185,8 @@ def _summary(name: str, kept: dict[str, Any]) -> tuple[str, ...]:
         "" if made is None else f"{made[0]}: {time_text(made[1].step_s)}",
         "" if plan is None else time_text(plan.step_s) + ("" if compiled_ratio is None else f" ({compiled_ratio:.2f})"),
     )
-    return name, case.summary, f"`{case.target}`", mesh, said, found, bound, *compiled
+    gap, searched = f"{100 * max(kept['gap'], 1e-4):.2g} %", (str(kept["tried"]), f"{kept['seconds']:.0f} s")
+    return name, case.summary, f"`{case.target}`", mesh, said, found, bound, gap, *searched, *compiled
 
 
 def _rows(name: str, kept: dict[str, Any]) -> list[tuple[str, ...]]:

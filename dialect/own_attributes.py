@@ -72,12 +72,15 @@ REPEATED = "gspmd.repeated"
 mesh of all that each stands for. Within `gspmd-ingest`."""
 
 IN_MIDDLE = "gspmd.in_middle"
-"""On an operation of one of the two layers that others between them are taken out of: which one, what number it has
-there, and how many are taken out. From where that is done to `gspmd-refine`."""
+"""On an operation of a layer that repeats: which layer, what number it has there, and how many layers were taken out
+beside it. Layers are decided alike. From where they are found to `gspmd-decide`."""
 
 GIVEN = "gspmd.given"
 """On a `sdy.sharding_constraint` with open dimensions, the sharding that a user asked for, which propagation has
-completed: from `gspmd-propagate` to `gspmd-refine`."""
+completed: from `gspmd-propagate` to `gspmd-decide`."""
+
+DECIDED = "gspmd.decided"
+"""On `@main`: how operations are run is decided. From `gspmd-decide` to `gspmd-reshard`."""
 
 RUNS = "gspmd.runs"
 """The shardings of an operation's operands and results as it is run, where these are not as its values are: from

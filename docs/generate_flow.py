@@ -68,30 +68,29 @@ In the code: `Solver` ([solver.py](../transforms/propagate/solver.py)) repeats u
 row of [contraction.py](../transforms/ops/contraction.py).
 """,
     ),
-    "gspmd-refine": (
-        "what is cheapest for neighbours together",
+    "gspmd-decide": (
+        "every sharding and every way to run an operation, together",
         """\
-Propagation looks at one operation at a time. If an operation has to communicate with the shardings that propagation
-chose, the values between it and its neighbours may have a sharding that is cheaper for all of them together. Here the
-result of the second matmul does: it is a sum over `model`, and if its rows stay split over `model`, too, every device
-needs only its part of the sum, which sends half as much. Two attributes of `@main` list the arguments and results
-without annotations, whose shardings may change. A result that is annotated, or that has the type of an argument, would
-have stayed as it was.
+Propagation looks at one operation at a time. What it found is where this pass begins: it chooses the shardings of all
+values that nobody has annotated and how every operation is run, all together, such that it costs least. Here the result
+of the second matmul changes: it is a sum over `model`, and if its rows stay split over `model`, too, every device needs
+only its part of the sum, which sends half as much. How an operation is run is written on it where its values do not say
+it (`gspmd.runs`). Two attributes of `@main` list the arguments and results without annotations, whose shardings may
+change. A result that is annotated, or that has the type of an argument, would have stayed as it was.
 
-In the code: for each such value, `Chains` ([chains.py](../transforms/refine/chains.py)) tries the shardings that its
-neighbours prefer, and takes the one that costs least for all of them.
+In the code: `ProblemBuilder` ([problem.py](../transforms/decide/problem.py)) says what may be chosen and what that
+costs, and `solve` ([solver.py](../transforms/decide/solver.py)) finds what costs least, with a bound that proves it.
 """,
     ),
     "gspmd-reshard": (
         "collectives, on global shapes",
         """\
-This pass compares, for every operation, the shardings of its operands and results. Both operands of the second matmul
+This pass brings, for every operation, operands and results to what was decided. Both operands of the second matmul
 are split along the contraction, so every device contracts its own part and has a partial sum. Of the result a device
 needs its rows, so a reduce-scatter over `model` follows, with the reason in its `gspmd.cause`. Shapes are still those
 of the whole tensors, so the module can still be read as the program of one device.
 
-In the code: `Rewriter` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
-`candidates` ([strategy.py](../transforms/reshard/strategy.py)) lists the ways to compute one, each with its price.
+In the code: `Resharder` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
 `Planner` ([planner.py](../transforms/reshard/planner.py)) finds the cheapest path from one sharding to another.
 """,
     ),

@@ -19,7 +19,6 @@ _TEXT = '''"""The passes and their options, written by docs/generate_pass_table.
 from __future__ import annotations
 
 # fmt: off
-# ruff: noqa: ISC004
 PIPELINE = {pipeline!r}
 STAGES: tuple[str, ...] = {stages}
 """What it stands for, in order."""

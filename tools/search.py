@@ -58,12 +58,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how much of a device's memory may be used (default: all)",
     )
     parser.add_argument(
-        "--solver",
-        choices=("auto", "highs", "none"),
-        default="auto",
-        help="solve an integer program over all decisions with HiGHS (default: where it is installed)",
-    )
-    parser.add_argument(
         "--time-limit", type=seconds, default=60.0, metavar="SECONDS", help="search for so long (default: 60)"
     )
     parser.add_argument(
@@ -105,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
             time_limit_s=args.time_limit,
             plan=start,
             compiled=args.compile,
-            solver=args.solver,
         )
     text = json.dumps(found.to_dict(), indent=2) + "\n"
     if annotated is not None:

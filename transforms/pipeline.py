@@ -14,17 +14,16 @@ from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.order import Order
 from gspmd.transforms.passes import Option, Pass, options_of, select_options, unknown_option
 from gspmd.transforms.propagate import Propagate
-from gspmd.transforms.refine import Refine
 from gspmd.transforms.repairs import LegalizeForXla
 from gspmd.transforms.reshard import Reshard
 
-STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Refine, Reshard, Localize, Optimize, Order)
+STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Decide, Reshard, Localize, Optimize, Order)
 """The passes of the default pipeline, in its order."""
 
 OPTIONAL: tuple[type[Pass], ...] = (ShardWeightUpdate,)
 """Those of the default pipeline that an option asks for."""
 
-PASSES: tuple[type[Pass], ...] = (*STAGES, Decide, *OPTIONAL, *COLLECTIVE_PASSES, LegalizeForXla)
+PASSES: tuple[type[Pass], ...] = (*STAGES, *OPTIONAL, *COLLECTIVE_PASSES, LegalizeForXla)
 """Every pass of ours."""
 
 PIPELINE = "gspmd-partition"

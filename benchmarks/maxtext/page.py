@@ -55,9 +55,6 @@ _NOTES = {
     "Llama, tensor 2, tensor-sequence 2": "one device, where nothing is partitioned, has a loss of 5.80529 after a "
     "step, as gspmd.jit has; jax.jit has 5.84214 with Shardy and with GSPMD. Where XLA goes wrong has not been looked "
     "for",
-    "Llama, circular pipeline": "weights that steps of the loop share are gathered once before it and held, which "
-    "gspmd does for up to 16 MiB; with `SPARED_BYTES` of `transforms/refine/chains.py` at 0 it holds 0.97 of the "
-    "memory and sends twice what it sends now",
     "flash attention, 8 CPU devices": "JAX's interpreter of TPUs makes devices wait for each other in Python; with "
     "gspmd.jit the process was aborted or ran out of time, and why has not been found",
 }

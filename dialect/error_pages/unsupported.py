@@ -198,7 +198,7 @@ func.func @main(%a: tensor<64x64xf32>) -> tensor<64x64xf32> {
 }
 """,
         ),
-        "Use more devices or more of their memory, search longer, or let the program hold less for its backward pass, "
+        "Use more devices or more of their memory, or let the program hold less for its backward pass, "
         "as jax.checkpoint does.",
     ),
 )

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.pass_manager import manager
+from gspmd.transforms.decide import Decide
 from gspmd.transforms.emit.counting import CountingEmitter
 from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange import step
@@ -25,7 +26,6 @@ from gspmd.transforms.optimize import Optimize
 from gspmd.transforms.order import Order
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate
-from gspmd.transforms.refine import Refine
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -273,9 +273,9 @@ PLANTED = (
         step="sdy.all_reduce",
     ),
     Planted(
-        "refinement swaps operands",
-        _behind(Refine, _swap_operands("stablehlo.subtract")),
-        Refine.argument,
+        "the decision swaps operands",
+        _behind(Decide, _swap_operands("stablehlo.subtract")),
+        Decide.argument,
         "stablehlo.subtract",
         "%1",
     ),

@@ -66,7 +66,7 @@ def loop(limit: int) -> str:
     }} do {{
       %one = stablehlo.constant dense<1> : tensor<i32>
       %next = stablehlo.add %i, %one : tensor<i32>
-      {product("y", "b", "x")}
+      {product("y", "x", "x")}
       stablehlo.return %next, %y : tensor<i32>, {type_}
     }}
     return %r#1 : {type_}"""

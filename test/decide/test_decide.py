@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.own_attributes import RUNS
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.decide import decide
 from gspmd.transforms.decide.objective import BYTES_ALONE
-from gspmd.transforms.decide.problem import ProblemBuilder
-from gspmd.transforms.decide.solver import solve
-from gspmd.transforms.decide.write import write
+from gspmd.transforms.decide.terms import terms_of
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import new_context, parse_module
-from gspmd.transforms.refine.places import ValuePlaces
-from gspmd.transforms.reshard import chooser_for
+from gspmd.transforms.reshard import Planner
 from gspmd.transforms.reshard.rewrite import Resharder
 from gspmd.transforms.reshard.traffic import sent_bytes
 
@@ -41,18 +38,14 @@ def completed(text: str) -> Operation:
 
 def predicted_and_moved(text: str) -> tuple[float, float]:
     """What a device is said to send in all moves of a program, and sends in those that are made."""
-    annotated = AnnotatedProgram(completed(text))
-    chooser = chooser_for(annotated, "", 0, MAX_RESHARD_MOVES)
-    rules = RuleBook(chooser.table, False)
-    builder = ProblemBuilder(ValuePlaces(annotated, rules), chooser)
-    states = solve(builder.build()).states
-    counted = ProblemBuilder(builder.places, chooser, BYTES_ALONE).build()
-    assert counted.sizes == builder.problem.sizes, "the same variables"
-    predicted = counted.cost(states)
-    write(builder, states)
-    resharder = Resharder(AnnotatedProgram(annotated.module), rules, chooser)
+    module = completed(text)
+    decided = decide(module)
+    counted = decided.problem.priced_by(BYTES_ALONE)
+    annotated = AnnotatedProgram(module)
+    resharder = Resharder(annotated, RuleBook(every_row(), False), Planner(annotated.mesh))
     resharder.run()
-    return predicted, sum(sent_bytes(move.type_, move.source, move.steps) for move in resharder.moves)
+    moved = sum(sent_bytes(move.type_, move.source, move.steps) for move in resharder.moves)
+    return counted.cost(decided.solution.states), moved
 
 
 def looped(path: Path) -> bool:
@@ -86,8 +79,7 @@ def test_an_operation_runs_as_was_decided() -> None:
     (product,) = [op for op in module.walk() if op.name == "stablehlo.dot_general"]
     assert RUNS in product.attributes
     annotated = AnnotatedProgram(module)
-    chooser = chooser_for(annotated, "", 0, MAX_RESHARD_MOVES)
-    resharder = Resharder(annotated, RuleBook(chooser.table, False), chooser)
+    resharder = Resharder(annotated, RuleBook(every_row(), False), Planner(annotated.mesh))
     resharder.run()
     assert [move.steps[-1].kind for move in resharder.moves] == ["all_slice", "all_reduce"]
     assert RUNS not in product.attributes
@@ -105,3 +97,11 @@ def test_what_is_annotated_stays() -> None:
     decide(module)
     (tanh,) = [op for op in module.walk() if op.name == "stablehlo.tanh"]
     assert '[{}, {"y"}]' in str(tanh.attributes["sdy.sharding"])
+
+
+def test_terms_add_up_to_what_a_decision_costs() -> None:
+    text = (CORPUS / "layer_norm_with_split_scale.mlir").read_text(encoding="utf-8")
+    decided = decide(completed(text))
+    terms = terms_of(decided.problem, decided.solution.states)
+    assert sum(terms.named.values()) == pytest.approx(decided.solution.cost)
+    assert terms.communication_s > 0

@@ -1,7 +1,7 @@
 // RUN: gspmd explain %s | FileCheck %s
 // RUN: gspmd explain %s --value=total --value=@gelu:%y | FileCheck %s --check-prefix=VALUE
 // RUN: gspmd explain %s --conflicts | FileCheck %s --check-prefix=CONFLICT
-// RUN: gspmd explain %s --value=explain.mlir:68 | FileCheck %s --check-prefix=LINE
+// RUN: gspmd explain %s --value=explain.mlir:71 | FileCheck %s --check-prefix=LINE
 // RUN: gspmd explain %s --json --value=total | FileCheck %s --check-prefix=JSON
 // RUN: gspmd explain %s --print-module | FileCheck %s --check-prefix=MODULE
 // RUN: not gspmd explain %s --value=totel 2>&1 | FileCheck %s --check-prefix=UNKNOWN
@@ -16,6 +16,9 @@
 // CHECK: 1 conflict, 1 with communication: a device sends 128 B in about 1.0 us
 // CHECK-NEXT: sent time operation at
 // CHECK-NEXT: 128 B 1.0 us dot_general %0 explain.mlir:
+// CHECK: this decision is proven the best under the objective
+// CHECK-NEXT: counts term
+// CHECK-NEXT: 0.1 us communication
 
 // VALUE: %total = stablehlo.add f32[16,8] at explain.mlir:
 // VALUE-NEXT: sharding [{"x"}, {}], 4x8 on each device
@@ -34,8 +37,8 @@
 // CONFLICT-NEXT: operand 1 %w [{"y"}, {}] from argument %w [{"y"}, {}]
 // CONFLICT-NEXT: result 0 %0 [{"x"}, {}] -> [{"x"}, {}], partial over "y" from argument %a [{"x"}, {}]
 // CONFLICT-NEXT: all_reduce over y: 128 B; 'stablehlo.dot_general' leaves partial results over "y"
-// CONFLICT-NEXT: compared 4 ways; chosen at 128 B and {{[0-9]+}} ns, against
-// CONFLICT-NEXT: 512 B {{[0-9]+}} ns [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
+// CONFLICT-NEXT: compared {{[0-9]+}} ways; chosen at 128 B and {{[0-9.]+}} us, against
+// CONFLICT-NEXT: 512 B {{[0-9.]+}} us [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
 
 // LINE: %total = stablehlo.add
 // LINE-NOT: dot_general f32

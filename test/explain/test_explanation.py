@@ -26,7 +26,6 @@ from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import complete
 from gspmd.transforms.propagate.derivation import Derivations, Place
 from gspmd.transforms.propagate.factors import LEVELS
-from gspmd.transforms.reshard.strategy import AGREEMENT_WORTH
 
 SMALL = decoder_lm.Config(layers=1, model=16, heads=4, head_size=4, hidden=32, vocabulary=32, sequence=8, batch=8)
 MODELS = [
@@ -299,7 +298,7 @@ def test_conflicts_account_for_every_collective(text: str) -> None:
         assert times == sorted(times)
         chosen = [a for a in conflict.alternatives if a.chosen]
         assert len(chosen) == bool(times)
-        assert not chosen or chosen[0].time_s <= times[0] * AGREEMENT_WORTH
+        assert not chosen or chosen[0].time_s <= 1.1 * times[0]
 
 
 def test_a_conflict_says_what_each_tensor_wanted_and_why() -> None:
@@ -330,8 +329,7 @@ def test_a_move_that_serves_two_operations_is_paid_once() -> None:
         -> (tensor<64xf32>, tensor<64xf32>) {
       %r = sdy.sharding_constraint %a <@mesh, [{}]> : tensor<64xf32>
       %s = sdy.sharding_constraint %a <@mesh, [{}]> : tensor<64xf32>
-      %t = stablehlo.negate %s : tensor<64xf32>
-      return %r, %t : tensor<64xf32>, tensor<64xf32>
+      return %r, %s : tensor<64xf32>, tensor<64xf32>
     }"""
     paid, free = explain(program).conflicts
     assert (paid.value, paid.bytes) == ("%r", 192)
@@ -360,7 +358,9 @@ ORIGIN = {"kind", "value", "label", "dimension", "sharding"} | PLACE
 
 def test_json_has_the_documented_keys() -> None:
     tree = json.loads(json.dumps(explain(lowered(mlp, mlp.Config())).to_dict()))
-    assert set(tree) == {"mesh", "values", "conflicts"}
+    assert set(tree) == {"mesh", "values", "conflicts", "decision"}
+    assert tree["decision"]["gap"] == pytest.approx(0, abs=1e-3)
+    assert tree["decision"]["terms_s"]["communication"] > 0
     assert tree["mesh"] == {"x": 4, "y": 2}
     fields = {"name", "kind", "label", "operation", "type", "called_for", "used_by", "sharding", "local_shape"}
     for value in tree["values"]:

@@ -11,26 +11,26 @@ from gspmd.runtime import executable as runtime
 from gspmd.transforms.exchange.grouped_permute import ABSENT, sources
 
 IF = """
-sdy.mesh @mesh = <["x"=2, "y"=2]>
-func.func public @main(%a: tensor<4x8xf32>, %b: tensor<f32>) -> tensor<4x8xf32> {{
+sdy.mesh @mesh = <["x"=2, "y"=4]>
+func.func public @main(%a: tensor<4x4096xf32>, %b: tensor<f32>) -> tensor<4x4096xf32> {{
   %0 = sdy.manual_computation(%a, %b)
       in_shardings=[<@mesh, [{{"x"}}, {{"y"}}]>, <@mesh, []>] out_shardings=[<@mesh, [{{"x"}}, {{"y"}}]>]
-      manual_axes={{"x"}} (%v: tensor<2x8xf32>, %w: tensor<f32>) {{
+      manual_axes={{"x"}} (%v: tensor<2x4096xf32>, %w: tensor<f32>) {{
     %z = stablehlo.constant dense<0.0> : tensor<f32>
     %limit = stablehlo.constant dense<100.0> : tensor<f32>
     %s = stablehlo.reduce(%v init: %z) applies stablehlo.add across dimensions = [0, 1]
-      : (tensor<2x8xf32>, tensor<f32>) -> tensor<f32>
+      : (tensor<2x4096xf32>, tensor<f32>) -> tensor<f32>
     {predicate}
     %c = stablehlo.compare LT, %p, %limit : (tensor<f32>, tensor<f32>) -> tensor<i1>
     %r = "stablehlo.if"(%c) ({{
-      %d = stablehlo.reverse %v, dims = [1] : tensor<2x8xf32>
-      stablehlo.return %d : tensor<2x8xf32>
+      %d = stablehlo.reverse %v, dims = [1] : tensor<2x4096xf32>
+      stablehlo.return %d : tensor<2x4096xf32>
     }}, {{
-      stablehlo.return %v : tensor<2x8xf32>
-    }}) : (tensor<i1>) -> tensor<2x8xf32>
-    sdy.return %r : tensor<2x8xf32>
-  }} : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-  return %0 : tensor<4x8xf32>
+      stablehlo.return %v : tensor<2x4096xf32>
+    }}) : (tensor<i1>) -> tensor<2x4096xf32>
+    sdy.return %r : tensor<2x4096xf32>
+  }} : (tensor<4x4096xf32>, tensor<f32>) -> tensor<4x4096xf32>
+  return %0 : tensor<4x4096xf32>
 }}
 """
 SUMMED = """
@@ -38,7 +38,7 @@ SUMMED = """
     ^bb0(%m: tensor<f32>, %n: tensor<f32>):
       %t = stablehlo.add %m, %n : tensor<f32>
       stablehlo.return %t : tensor<f32>
-    }) {replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, use_global_device_ids,
+    }) {replica_groups = dense<[[0, 4], [1, 5], [2, 6], [3, 7]]> : tensor<4x2xi64>, use_global_device_ids,
         channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>} : (tensor<f32>) -> tensor<f32>
 """
 OWN = "%p = stablehlo.add %s, %w : tensor<f32>"
@@ -74,7 +74,7 @@ func.func public @main(%a: tensor<4x7xf32>, %n: tensor<2xi32>) -> tensor<4x7xf32
 def test_a_branch_that_some_devices_take_has_no_permute() -> None:
     partitioned = gspmd.partition(IF.format(predicate=OWN))
     assert "collective_permute" not in partitioned.module_text
-    values = np.arange(32, dtype=np.float32).reshape(4, 8)
+    values = (np.arange(4 * 4096, dtype=np.float32) % 32).reshape(4, 4096)
     values[2:] += 100
     (result,) = runtime.compile(partitioned)(values - 16, np.float32(0))
     expected = values - 16
@@ -86,7 +86,7 @@ def test_a_branch_that_some_devices_take_has_no_permute() -> None:
 def test_a_branch_that_all_devices_take_has_permutes(predicate: str) -> None:
     partitioned = gspmd.partition(IF.format(predicate=predicate))
     assert "collective_permute" in partitioned.module_text
-    values = np.arange(32, dtype=np.float32).reshape(4, 8) - 16
+    values = (np.arange(4 * 4096, dtype=np.float32) % 32).reshape(4, 4096) - 16
     (result,) = runtime.compile(partitioned)(values, np.float32(0))
     np.testing.assert_array_equal(result.to_numpy(), values[:, ::-1])
 

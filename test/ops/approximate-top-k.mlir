@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard=target=%S/bytes-only.toml --gspmd-localize --cse %s | FileCheck %s
 
 // Rows are searched by the devices that have them, with the same call on fewer rows.
 
@@ -73,15 +73,15 @@ func.func public @main(%a: tensor<3x250xf32> {sdy.sharding = #sdy.sharding<@mesh
 
 // -----
 
-// A shard of no more elements than are wanted is not searched: all of it is gathered and put in order.
+// A shard of no more elements than are wanted is not searched: all of it is gathered, and searched as a whole.
 
 sdy.mesh @mesh = <["x"=4]>
 
 // CHECK-LABEL: func.func public @main
 // CHECK-NOT: @ApproxTopK
-// CHECK: "stablehlo.all_gather"(%arg0)
-// CHECK: "stablehlo.sort"
-// CHECK-NOT: @ApproxTopK
+// CHECK: %[[ALL:[0-9]+]] = "stablehlo.all_gather"(%arg0)
+// CHECK-NOT: "stablehlo.all_gather"
+// CHECK: stablehlo.custom_call @ApproxTopK(%[[ALL]],
 func.func private @greater(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j: tensor<i32>) -> tensor<i1> {
   %0 = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
   return %0 : tensor<i1>

@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard=target=%S/bytes-only.toml --gspmd-localize --cse %s | FileCheck %s
 
 // Images split by rows: one row of each neighbour, and no padding of the rows any more. Devices at the ends receive
 // nothing, which is zeros, as padding is.

@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard=target=%S/bytes-only.toml --gspmd-localize --cse %s | FileCheck %s
 
 // The mean is that of all devices, and so is the variance about it: one all-reduce of sums each, divided by the number
 // of elements in the whole batch.

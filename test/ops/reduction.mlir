@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard --gspmd-localize --cse %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-propagate --gspmd-reshard=target=%S/bytes-only.toml --gspmd-localize --cse %s | FileCheck %s
 
 // A kept dimension needs nothing, even where it is uneven: what is computed of padding stays padding.
 

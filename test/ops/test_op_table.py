@@ -118,8 +118,7 @@ EXCEPTIONS: dict[str, tuple[str, str]] = {
     "transforms/order/rewrite.py": ("partition_id", "what names devices, which get other numbers"),
     "transforms/propagate/graph.py": ("reshape", "has another rule in loops that take its dimensions apart"),
     "transforms/propagate/iterations.py": ("dynamic_slice", "the form in which loops take the element of an iteration"),
-    "transforms/reshard/joined_slices.py": ("concatenate slice", "the form of slices that are joined"),
-    "transforms/reshard/linear.py": ("add", "the form of sums that loops carry"),
+    "transforms/decide/joined_slices.py": ("concatenate slice", "the form of slices that are joined"),
 }
 """The operations that files name, without their dialect, and why they do not ask the table."""
 

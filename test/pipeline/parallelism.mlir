@@ -138,17 +138,17 @@ module @data_and_tensor_parallelism_use_an_axis_each {
 // CHECK: {{ }}return %
 module @a_softmax_over_a_split_dimension_reduces_its_maximum_and_its_sum {
   sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(%x: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+  func.func public @main(%x: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
     %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
-    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<8xf32>) -> tensor<8x64xf32>
-    %d = stablehlo.subtract %x, %mb : tensor<8x64xf32>
-    %e = stablehlo.exponential %d : tensor<8x64xf32>
-    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x64xf32>, tensor<f32>) -> tensor<8xf32>
-    %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<8xf32>) -> tensor<8x64xf32>
-    %p = stablehlo.divide %e, %sb : tensor<8x64xf32>
-    return %p : tensor<8x64xf32>
+    %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<8x4096xf32>, tensor<f32>) -> tensor<8xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<8xf32>) -> tensor<8x4096xf32>
+    %d = stablehlo.subtract %x, %mb : tensor<8x4096xf32>
+    %e = stablehlo.exponential %d : tensor<8x4096xf32>
+    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<8x4096xf32>, tensor<f32>) -> tensor<8xf32>
+    %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<8xf32>) -> tensor<8x4096xf32>
+    %p = stablehlo.divide %e, %sb : tensor<8x4096xf32>
+    return %p : tensor<8x4096xf32>
   }
 }
 

@@ -275,11 +275,11 @@ def test_members_of_a_group_are_split_alike_and_nothing_is_left_of_it() -> None:
 BARRIERS = """
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}})
-      -> tensor<8x8xf32> {{
+      -> tensor<8x8xf64> {{
     %0 = stablehlo.sine %a : tensor<8x8xf32>
     %1 = sdy.propagation_barrier %0 allowed_direction={direction} : tensor<8x8xf32>
-    %2 = stablehlo.cosine %1 : tensor<8x8xf32>
-    return %2 : tensor<8x8xf32>
+    %2 = stablehlo.convert %1 : (tensor<8x8xf32>) -> tensor<8x8xf64>
+    return %2 : tensor<8x8xf64>
   }}"""
 
 
@@ -389,7 +389,7 @@ def test_a_rule_by_target_is_text_or_a_function() -> None:
     assert texts[0] == texts[1]
     assert "@product(%arg0, %arg1) : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>" in texts[0]
     found = gspmd.partition(CALL, custom_rules={"product": RULE}).collectives
-    assert [c.kind for c in found] == ["all_reduce"]
+    assert [c.kind for c in found] == ["reduce_scatter"]
     completed = str(gspmd.propagate(CALL, custom_rules={"product": RULE}))
     assert '%arg1: tensor<64x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}' in completed
 

@@ -1,24 +1,5 @@
 // RUN: gspmd-opt --split-input-file --gspmd-propagate %s | FileCheck %s
 
-// Both dimensions of the first product want "x", from operands of one size. The second product reduces its rows, so
-// its columns get it, though the operand that has them comes later.
-// CHECK-LABEL: module @the_dimension_that_lives_longer_gets_the_axis
-// CHECK: stablehlo.dot_general %arg0, %arg1, {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
-// CHECK: stablehlo.dot_general %arg2, {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
-module @the_dimension_that_lives_longer_gets_the_axis {
-  sdy.mesh @mesh = <["x"=8]>
-  func.func public @main(%a: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
-                         %b: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
-                         %c: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<64x64xf32> {
-    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
-    %1 = stablehlo.tanh %0 : tensor<64x64xf32>
-    %2 = stablehlo.dot_general %c, %1, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
-    return %2 : tensor<64x64xf32>
-  }
-}
-
-// -----
-
 // The mirror image: here the columns are reduced.
 // CHECK-LABEL: module @and_the_other_one_where_that_lives_longer
 // CHECK: stablehlo.dot_general %arg0, %arg1, {{.*}}per_value<[<@mesh, [{"x"}, {}]>]>
@@ -47,25 +28,6 @@ module @bytes_count_not_elements {
     %0 = stablehlo.select %a, %b, %c : tensor<64x64xi1>, tensor<64x64xf32>
     %1 = stablehlo.compare LT, %0, %c : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xi1>
     return %1 : tensor<64x64xi1>
-  }
-}
-
-// -----
-
-// A column and a row are added. Each spread over its own dimension at first; then the row is moved while it is a
-// vector, not once it fills the matrix.
-// CHECK-LABEL: module @second_thoughts_about_a_broadcast
-// CHECK: stablehlo.broadcast_in_dim %arg0, {{.*}}per_value<[<@mesh, [{"x"}, {}]>]>
-// CHECK: stablehlo.broadcast_in_dim %arg1, {{.*}}per_value<[<@mesh, [{"x"}, {}]>]>
-// CHECK: stablehlo.add {{.*}}per_value<[<@mesh, [{"x"}, {}]>]>
-module @second_thoughts_about_a_broadcast {
-  sdy.mesh @mesh = <["x"=4, "y"=2]>
-  func.func public @main(%a: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>},
-                         %b: tensor<128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<64x128xf32> {
-    %0 = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<64xf32>) -> tensor<64x128xf32>
-    %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<128xf32>) -> tensor<64x128xf32>
-    %2 = stablehlo.add %0, %1 : tensor<64x128xf32>
-    return %2 : tensor<64x128xf32>
   }
 }
 

@@ -59,17 +59,17 @@ module @a_value_made_in_the_body_is_moved_in_the_body {
 
 // CHECK-LABEL: module @the_initial_value_and_what_the_body_returns_become_what_the_carry_is
 // CHECK: [[V0:%[a-z0-9_]+]] = sdy.collective_permute %arg0 out_sharding=<@mesh, [{"x"}]>
-// CHECK: [[V1:%[a-z0-9_]+]]:2 = stablehlo.while([[V2:%[a-zA-Z0-9_]+]] = {{%[a-z0-9_]+}}, [[V3:%[a-zA-Z0-9_]+]] = [[V0]]) : tensor<i32>, tensor<8xf32> attributes {{.*}}sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>}
-// CHECK: [[V4:%[a-z0-9_]+]] = sdy.collective_permute [[V3]] out_sharding=<@mesh, [{"y"}]>
-// CHECK: [[V5:%[a-z0-9_]+]] = stablehlo.sine [[V4]] {{.*}}sdy.sharding_per_value<[<@mesh, [{"y"}]>]>}
+// CHECK: [[V1:%[a-z0-9_]+]]:2 = stablehlo.while([[V2:%[a-zA-Z0-9_]+]] = {{%[a-z0-9_]+}}, [[V3:%[a-zA-Z0-9_]+]] = [[V0]]) : tensor<i32>, tensor<16xf32> attributes {{.*}}sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>}
+// CHECK: [[V4:%[a-z0-9_]+]] = stablehlo.sine [[V3]] {{.*}}sdy.sharding_per_value<[<@mesh, [{"x"}]>]>}
+// CHECK: [[V5:%[a-z0-9_]+]] = sdy.collective_permute [[V4]] out_sharding=<@mesh, [{"y"}]>
 // CHECK: [[V6:%[a-z0-9_]+]] = sdy.collective_permute [[V5]] out_sharding=<@mesh, [{"x"}]>
 // CHECK: stablehlo.return {{%[a-z0-9_]+}}, [[V6]]
 // CHECK: return [[V1]]#1
 module @the_initial_value_and_what_the_body_returns_become_what_the_carry_is {
-  sdy.mesh @mesh = <["x"=2, "y"=2]>
-  func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+  sdy.mesh @mesh = <["x"=4, "y"=4]>
+  func.func public @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}) -> (tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
-    %0:2 = stablehlo.while(%i = %zero, %c = %a) : tensor<i32>, tensor<8xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>}
+    %0:2 = stablehlo.while(%i = %zero, %c = %a) : tensor<i32>, tensor<16xf32> attributes {sdy.sharding = #sdy.sharding_per_value<[<@mesh, []>, <@mesh, [{"x"}]>]>}
      cond {
       %n = stablehlo.constant dense<3> : tensor<i32>
       %1 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
@@ -77,10 +77,10 @@ module @the_initial_value_and_what_the_body_returns_become_what_the_carry_is {
     } do {
       %one = stablehlo.constant dense<1> : tensor<i32>
       %1 = stablehlo.add %i, %one : tensor<i32>
-      %2 = stablehlo.sine %c {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : tensor<8xf32>
-      stablehlo.return %1, %2 : tensor<i32>, tensor<8xf32>
+      %2 = stablehlo.sine %c {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"y"}]>]>} : tensor<16xf32>
+      stablehlo.return %1, %2 : tensor<i32>, tensor<16xf32>
     }
-    return %0#1 : tensor<8xf32>
+    return %0#1 : tensor<16xf32>
   }
 }
 

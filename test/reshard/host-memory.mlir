@@ -45,7 +45,8 @@ sdy.mesh @mesh = <["x"=4]>
 // CHECK: stablehlo.while(%[[I:.*]] = %{{.*}}, %[[C:.*]] = %arg0)
 // CHECK: %[[A:.*]] = stablehlo.custom_call @annotate_device_placement(%[[C]]) {{.*}}_xla_buffer_placement = "device"
 // CHECK-NEXT: %[[B:.*]] = sdy.all_to_all {{.*}}%[[A]]
-// CHECK: %[[R:.*]] = stablehlo.custom_call @annotate_device_placement(%{{.*}}) {{.*}}_xla_buffer_placement = "pinned_host"
+// CHECK: %[[T:.*]] = stablehlo.tanh
+// CHECK: %[[R:.*]] = stablehlo.custom_call @annotate_device_placement(%[[T]]) {{.*}}_xla_buffer_placement = "pinned_host"
 // CHECK: stablehlo.return %{{.*}}, %[[R]]
 func.func public @main(%a: tensor<8x8xf32> {mhlo.memory_kind = "pinned_host", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {mhlo.memory_kind = "pinned_host", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -7,10 +7,10 @@
 // CHECK-NEXT: sdy.all_gather [{}, {"y"}]
 module @gradient {
   sdy.mesh @mesh = <["x"=4, "y"=4]>
-  func.func public @main(%a: tensor<64x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
-                         %b: tensor<64x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+  func.func public @main(%a: tensor<8192x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %b: tensor<8192x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
                          -> (tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
-    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<64x512xf32>, tensor<64x512xf32>) -> tensor<512x512xf32>
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<8192x512xf32>, tensor<8192x512xf32>) -> tensor<512x512xf32>
     return %0 : tensor<512x512xf32>
   }
 }

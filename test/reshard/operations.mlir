@@ -72,13 +72,13 @@ module @a_maximum_over_a_split_dimension_is_combined_by_maximum {
 // CHECK: return [[V1]], [[V3]], [[V5]], [[V7]]
 module @minimum_product_and_or_are_combined_by_themselves {
   sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(%a: tensor<8x16xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %p: tensor<8x16xi1> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8xi32>, tensor<8xi32>, tensor<8xi1>, tensor<8xi1>) {
+  func.func public @main(%a: tensor<8x4096xi32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %p: tensor<8x4096xi1> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> (tensor<8xi32>, tensor<8xi32>, tensor<8xi1>, tensor<8xi1>) {
     %c = stablehlo.constant dense<1> : tensor<i32>
     %t = stablehlo.constant dense<true> : tensor<i1>
-    %0 = stablehlo.reduce(%a init: %c) applies stablehlo.minimum across dimensions = [1] : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
-    %1 = stablehlo.reduce(%a init: %c) applies stablehlo.multiply across dimensions = [1] : (tensor<8x16xi32>, tensor<i32>) -> tensor<8xi32>
-    %2 = stablehlo.reduce(%p init: %t) applies stablehlo.and across dimensions = [1] : (tensor<8x16xi1>, tensor<i1>) -> tensor<8xi1>
-    %3 = stablehlo.reduce(%p init: %t) applies stablehlo.or across dimensions = [1] : (tensor<8x16xi1>, tensor<i1>) -> tensor<8xi1>
+    %0 = stablehlo.reduce(%a init: %c) applies stablehlo.minimum across dimensions = [1] : (tensor<8x4096xi32>, tensor<i32>) -> tensor<8xi32>
+    %1 = stablehlo.reduce(%a init: %c) applies stablehlo.multiply across dimensions = [1] : (tensor<8x4096xi32>, tensor<i32>) -> tensor<8xi32>
+    %2 = stablehlo.reduce(%p init: %t) applies stablehlo.and across dimensions = [1] : (tensor<8x4096xi1>, tensor<i1>) -> tensor<8xi1>
+    %3 = stablehlo.reduce(%p init: %t) applies stablehlo.or across dimensions = [1] : (tensor<8x4096xi1>, tensor<i1>) -> tensor<8xi1>
     return %0, %1, %2, %3 : tensor<8xi32>, tensor<8xi32>, tensor<8xi1>, tensor<8xi1>
   }
 }

@@ -81,8 +81,8 @@ module @divided_by_it {
 // CHECK: sdy.all_reduce {"x"} {{.*}} : tensor<3x8x5xf32>
 module @rows_of_a_loop {
   sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(%a: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
-                         %b: tensor<64x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<3x8x5xf32> {
+  func.func public @main(%a: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                         %b: tensor<4096x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<3x8x5xf32> {
     %first = stablehlo.constant dense<0> : tensor<i32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %zeros = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<3x8x5xf32>
@@ -93,7 +93,7 @@ module @rows_of_a_loop {
     } do {
       %one = stablehlo.constant dense<1> : tensor<i32>
       %next = stablehlo.add %i, %one : tensor<i32>
-      %row = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x5xf32>) -> tensor<8x5xf32>
+      %row = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x4096xf32>, tensor<4096x5xf32>) -> tensor<8x5xf32>
       %at = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
       %rows = "stablehlo.scatter"(%zeros, %at, %row) <{scatter_dimension_numbers = #stablehlo.scatter<
         update_window_dims = [0, 1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]>}> ({
@@ -116,30 +116,30 @@ module @rows_of_a_loop {
 // CHECK: "stablehlo.scatter"
 module @rows_of_a_short_loop {
   sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(%a: tensor<8x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
-                         %b: tensor<64x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<30x8x5xf32> {
+  func.func public @main(%a: tensor<8x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                         %b: tensor<4096x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<3000x8x5xf32> {
     %first = stablehlo.constant dense<0> : tensor<i32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %zeros = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<30x8x5xf32>
-    %0:2 = stablehlo.while(%i = %first, %sum = %zeros) : tensor<i32>, tensor<30x8x5xf32> cond {
+    %zeros = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<3000x8x5xf32>
+    %0:2 = stablehlo.while(%i = %first, %sum = %zeros) : tensor<i32>, tensor<3000x8x5xf32> cond {
       %last = stablehlo.constant dense<6> : tensor<i32>
       %more = stablehlo.compare LT, %i, %last : (tensor<i32>, tensor<i32>) -> tensor<i1>
       stablehlo.return %more : tensor<i1>
     } do {
       %one = stablehlo.constant dense<1> : tensor<i32>
       %next = stablehlo.add %i, %one : tensor<i32>
-      %row = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x64xf32>, tensor<64x5xf32>) -> tensor<8x5xf32>
+      %row = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x4096xf32>, tensor<4096x5xf32>) -> tensor<8x5xf32>
       %at = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
       %rows = "stablehlo.scatter"(%zeros, %at, %row) <{scatter_dimension_numbers = #stablehlo.scatter<
         update_window_dims = [0, 1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0]>}> ({
       ^bb0(%p: tensor<f32>, %q: tensor<f32>):
         %r = stablehlo.add %p, %q : tensor<f32>
         stablehlo.return %r : tensor<f32>
-      }) : (tensor<30x8x5xf32>, tensor<1xi32>, tensor<8x5xf32>) -> tensor<30x8x5xf32>
-      %added = stablehlo.add %sum, %rows : tensor<30x8x5xf32>
-      stablehlo.return %next, %added : tensor<i32>, tensor<30x8x5xf32>
+      }) : (tensor<3000x8x5xf32>, tensor<1xi32>, tensor<8x5xf32>) -> tensor<3000x8x5xf32>
+      %added = stablehlo.add %sum, %rows : tensor<3000x8x5xf32>
+      stablehlo.return %next, %added : tensor<i32>, tensor<3000x8x5xf32>
     }
-    return %0#1 : tensor<30x8x5xf32>
+    return %0#1 : tensor<3000x8x5xf32>
   }
 }
 
@@ -179,15 +179,15 @@ module @sum_of_scaled {
 module @weight_update {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%weight: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
-                         %a: tensor<16x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
-                         %b: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+                         %a: tensor<1024x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %b: tensor<1024x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
       -> (tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
-          tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
-    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<16x64xf32>, tensor<16x32xf32>) -> tensor<64x32xf32>
-    %1 = stablehlo.dot_general %b, %b, contracting_dims = [1] x [1] : (tensor<16x32xf32>, tensor<16x32xf32>) -> tensor<16x16xf32>
+          tensor<1024x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<1024x64xf32>, tensor<1024x32xf32>) -> tensor<64x32xf32>
+    %1 = stablehlo.dot_general %b, %b, contracting_dims = [1] x [1] : (tensor<1024x32xf32>, tensor<1024x32xf32>) -> tensor<1024x1024xf32>
     %rate = stablehlo.constant dense<0.1> : tensor<64x32xf32>
     %2 = stablehlo.multiply %rate, %0 : tensor<64x32xf32>
     %3 = stablehlo.subtract %weight, %2 : tensor<64x32xf32>
-    return %3, %1 : tensor<64x32xf32>, tensor<16x16xf32>
+    return %3, %1 : tensor<64x32xf32>, tensor<1024x1024xf32>
   }
 }

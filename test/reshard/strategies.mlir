@@ -53,21 +53,21 @@ module @a_value_joined_to_itself {
 
 // -----
 
-// Rows have x, so that of the axes of the weights y is left to contract over: less of them is gathered.
+// Rows have x, so that of the axes of the weights y is left for their columns: less of them is gathered.
 
 // CHECK-LABEL: module @a_contraction_over_what_is_left
-// CHECK-DAG: [[A:%[a-z0-9_]+]] = sdy.all_slice [{}, {"y"}] %arg0
-// CHECK-DAG: [[B:%[a-z0-9_]+]] = sdy.all_gather [{"x"}, {}] %{{.*}} out_sharding=<@mesh, [{"y"}, {}]>
-// CHECK: [[P:%[a-z0-9_]+]] = stablehlo.dot_general [[A]], [[B]], {{.*}}<@mesh, [{"x"}, {}], unreduced={"y"}>
-// CHECK-NEXT: [[R:%[a-z0-9_]+]] = sdy.all_reduce {"y"} [[P]]
+// CHECK: [[A:%[a-z0-9_]+]] = sdy.all_to_all [{"y"}: 0->1] %arg1
+// CHECK-NEXT: [[B:%[a-z0-9_]+]] = sdy.all_gather [{"x"}, {}] [[A]] out_sharding=<@mesh, [{}, {"y"}]>
+// CHECK-NEXT: [[P:%[a-z0-9_]+]] = stablehlo.dot_general %arg0, [[B]], {{.*}}<@mesh, [{"x"}, {"y"}]>
+// CHECK-NEXT: [[R:%[a-z0-9_]+]] = sdy.all_gather [{}, {"y"}] [[P]]
 // CHECK-NEXT: return [[R]]
 module @a_contraction_over_what_is_left {
   sdy.mesh @mesh = <["x"=4, "y"=2]>
-  func.func public @main(%a: tensor<64x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+  func.func public @main(%a: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
                          %b: tensor<4096x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}, {}]>})
-      -> (tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+      -> (tensor<4096x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
     %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-        {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>} : (tensor<64x4096xf32>, tensor<4096x64xf32>) -> tensor<64x64xf32>
-    return %0 : tensor<64x64xf32>
+        {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>} : (tensor<4096x4096xf32>, tensor<4096x64xf32>) -> tensor<4096x64xf32>
+    return %0 : tensor<4096x64xf32>
   }
 }

@@ -14,7 +14,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.reshard.planner import Path, Planner
+from gspmd.transforms.reshard.planner import Planner
 
 MESH = Mesh((("a", 2), ("b", 2), ("c", 2)))
 
@@ -39,20 +39,6 @@ def test_a_path_that_is_given_up_leads_to_the_target(most: int) -> None:
     assert given_up
 
 
-def test_what_was_not_looked_for_to_the_end_while_choosing_is_looked_for_later() -> None:
-    (shape, source, target) = next(c for c in cases(5, 60) if not rough(c).complete)
-    planner = Planner(MESH, max_moves=200)
-    with planner.choosing() as budget:
-        budget.left = 0
-        assert not planner.plan(TensorType(shape, "f32"), source, target).complete
-    assert planner.plan(TensorType(shape, "f32"), source, target).complete
-
-
-def rough(case: tuple[tuple[int, ...], TensorSharding, TensorSharding]) -> Path:
-    shape, source, target = case
-    return Planner(MESH, max_moves=1).plan(TensorType(shape, "f32"), source, target)
-
-
 PROGRAM = f"""sdy.mesh @mesh = {print_mesh(MESH)}
 func.func public @main(
     %a: tensor<8x8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"a"}}, {{"b"}}, {{"c"}}]>}},
@@ -64,12 +50,9 @@ func.func public @main(
 """
 
 
-def test_a_choice_that_is_given_up_is_right_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_is_given_up_is_right_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     gspmd.partition(PROGRAM, options={"max-reshard-moves": 1})
-    told = capsys.readouterr().err
-    assert "remark: 'stablehlo.add' op takes the best of 1 moves looked at of the ways to compute this" in told
+    assert "remark: 'stablehlo.add' op takes the best of 1 moves looked at" in capsys.readouterr().err
     gspmd.partition(PROGRAM)
     assert "remark" not in capsys.readouterr().err
     assert check(PROGRAM, options={"options": {"max-reshard-moves": 1}})
-    conflicts = gspmd.explain(PROGRAM, options={"max-reshard-moves": 1}).conflicts
-    assert any("too many ways to compare all" in reason for c in conflicts for reason in c.reasons)

@@ -39,8 +39,7 @@ def priced(monkeypatch: pytest.MonkeyPatch) -> list[PlanPrices]:
 
 
 def least_s(priced: list[PlanPrices]) -> float:
-    prices = [each.exact | each.rough for each in priced]
-    return min(outcome.step_s for known in prices for outcome in known.values() if outcome is not None)
+    return min(outcome.step_s for each in priced for outcome in each.found.values() if outcome is not None)
 
 
 def work_bound_of(program: Any, devices: int) -> tuple[float, Hardware]:

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 import gspmd
 from gspmd.costs.outcome import Outcome
-from gspmd.plan_search import searching, solver
+from gspmd.plan_search import searching
 from gspmd.plan_search.judging import CompiledOutcome
 from gspmd.plan_search.meshes import parse_mesh_sizes
 from gspmd.plan_search.plan import PlanFile
@@ -116,9 +116,8 @@ def test_its_code_gives_the_same(plan: gspmd.ShardingPlan) -> None:
     assert any(spec is not None for spec in jax.tree.leaves(specs)) or inside
     lowered = gspmd.jit(with_patches(inside), mesh=MESH, in_shardings=specs, target=TARGET).lower(*LARGE)
     outcome = outcome_of(lowered.program)
-    if not plan.constraints:
-        assert outcome.step_s == pytest.approx(plan.outcome.step_s, rel=0.01)
-    assert outcome.step_s < plan.baselines["as it is"].step_s / 4
+    assert outcome.step_s == pytest.approx(plan.outcome.step_s, rel=0.01)
+    assert outcome.step_s < plan.baselines["as it is"].step_s
 
 
 def with_patches(decisions: list[Any]) -> Any:
@@ -144,8 +143,8 @@ def test_layers_that_repeat_are_decided_together() -> None:
 
 
 def test_layers_without_names_are_found_by_their_operations() -> None:
-    params = [{"up": of(32, 64), "down": of(64, 32)} for _ in range(8)]
-    text = jax.jit(layered).lower(params, of(64, 32)).as_text()
+    params = [{"up": of(1024, 4096), "down": of(4096, 1024)} for _ in range(8)]
+    text = jax.jit(layered).lower(params, of(8192, 1024)).as_text()
     found = gspmd.search(text, mesh={"x": 8}, time_limit_s=SHORT_S)
     assert {decision.label: decision.count for decision in found.decisions if not decision.values} == {
         "%arg0 .. %arg14": 8,
@@ -191,11 +190,10 @@ def test_few_examples_leave_weights_where_they_are() -> None:
         return params, layered(params, x).astype(jnp.float32)
 
     program = jax.jit(decoded, donate_argnums=0).lower(weights, of(64, 2048, dtype=jnp.bfloat16))
-    found = gspmd.search(program, mesh=MESH, target=TARGET, solver="none", time_limit_s=LONG_S)
-    known = found.baselines
-    assert known["weight-stationary"].step_s < known["fully sharded"].step_s
-    assert known["weight-stationary"].memory_bytes < 1.5 * known["fully sharded"].memory_bytes
-    assert found.outcome.step_s <= known["weight-stationary"].step_s
+    found = gspmd.search(program, mesh=MESH, target=TARGET, time_limit_s=LONG_S)
+    weights_bytes = sum(2 * weight.size for layer in weights for weight in layer.values())
+    assert found.outcome.sent_bytes < weights_bytes / 64
+    assert found.outcome.memory_bytes < weights_bytes / 4
 
 
 def judged_as(monkeypatch: pytest.MonkeyPatch, seconds: list[float | None]) -> list[Any]:
@@ -334,7 +332,6 @@ def test_a_function_searches_for_its_shardings() -> None:
         ({"mesh": {"x": 0}}, "mesh is"),
         ({"target": "nowhere"}, "nowhere"),
         ({"compiled": -1}, "compiled is -1"),
-        ({"solver": "simplex"}, "solver is 'simplex', expected one of auto, highs, none"),
         ({"compiled": 2, "target": TARGET}, "plans cannot be compiled for 'tpu-v5p'"),
         ({}, "it is not known how many devices there are"),
     ],
@@ -342,18 +339,6 @@ def test_a_function_searches_for_its_shardings() -> None:
 def test_bad_arguments(options: dict[str, Any], said: str) -> None:
     with pytest.raises(gspmd.UsageError, match=re.escape(said)):
         gspmd.search(jax.jit(step).lower(*LARGE), **options)
-
-
-def test_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    function, arguments = SMALL["layers"]
-    program = jax.jit(function).lower(*arguments)
-    assert "integer program" in gspmd.search(program, mesh={"x": 8}, solver="highs", time_limit_s=SHORT_S).baselines
-    assert "integer program" not in gspmd.search(program, mesh={"x": 8}, solver="none", time_limit_s=1).baselines
-    monkeypatch.setattr(solver.importlib.util, "find_spec", lambda name: None)
-    assert "integer program" not in gspmd.search(program, mesh={"x": 8}, time_limit_s=1).baselines
-    with pytest.raises(gspmd.UsageError, match="needs HiGHS, which is not installed") as raised:
-        gspmd.search(program, mesh={"x": 8}, solver="highs")
-    assert "gspmd[search]" in str(raised.value.hint)
 
 
 def test_annotations_that_contradict_are_refused() -> None:

@@ -2,25 +2,49 @@
 
 What propagation has found is where this begins: what is annotated stays, and of equal solutions the one that departs
 least from it is taken. The choice is one problem (`problem.py`): variables are values and operations, and what is paid
-for (`objective.py`) is what an operation takes and what it takes to move values between operations (`prices.py`).
-`solver.py` finds the solution and proves how near it is to the best.
+for (`objective.py`) is what an operation takes (`work.py`) and what it takes to move values between operations
+(`prices.py`). `solver.py` finds the solution and proves how near it is to the best.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from gspmd.dialect.limits import MAX_RESHARD_MOVES
-from gspmd.dialect.own_attributes import GIVEN, IN_MIDDLE
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
+from gspmd.transforms.decide.joined_slices import join_slices
+from gspmd.transforms.decide.objective import objective_for
+from gspmd.transforms.decide.places import ChangedValue, ValuePlaces
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Solution, solve
+from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.decide.write import write
 from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.machine.target_file import planned_for
+from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.refine.places import Refinement, ValuePlaces
-from gspmd.transforms.reshard import PlanningPass, chooser_for
-from gspmd.transforms.reshard.joined_slices import join_slices
+from gspmd.transforms.passes import Pass, option
+from gspmd.transforms.preconditions import INGESTED, PROPAGATED
+
+__all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
+
+FAST, DEFAULT, MOST = "fast", "default", "most"
+PASSES = {FAST: 6, DEFAULT: 30, MOST: 300}
+"""By effort, how often messages are passed at most while the bound and the solution are apart."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanningPass(Pass):
+    """A pass that compares ways to run operations or to move values: what it compares them by."""
+
+    needs = (INGESTED, PROPAGATED)
+
+    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+    target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,35 +54,44 @@ class Decide(PlanningPass):
     argument = "gspmd-decide"
     summary = "Choose the shardings of values and the ways to run operations that cost least together"
 
+    effort: str = option(
+        DEFAULT, "fast: values stay as propagation has them; most: search on until the solution is proven the best"
+    )
+
     def run(self, module: Operation) -> None:
-        decide(module, self.replicate_unsupported, self.target, self.max_temporary_bytes, self.max_reshard_moves)
+        decide(module, self.replicate_unsupported, self.target, self.effort)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided: the values that are not as propagation has them, in program order, and the solution."""
+    """What was decided: the values that are not as propagation has them, in program order, and the solution.
 
-    changed: tuple[Refinement, ...]
+    `problem` has what may be chosen and what that costs.
+    """
+
+    changed: tuple[ChangedValue, ...]
     solution: Solution
+    problem: ProblemBuilder
 
 
-def decide(
-    module: Operation,
-    replicate_unsupported: bool = False,
-    target: str = "",
-    max_temporary_bytes: int = 0,
-    max_moves: int = MAX_RESHARD_MOVES,
-) -> Decided:
-    """Decide in place, with the prices of a target, as `reshard` follows it; returns what was decided."""
+def decide(module: Operation, replicate_unsupported: bool = False, target: str = "", effort: str = DEFAULT) -> Decided:
+    """Decide in place, with the prices of a target, as `reshard` follows it; returns what was decided.
+
+    Raises UsageError for an effort that is none of `fast`, `default` and `most`.
+    """
+    if effort not in PASSES:
+        raise UsageError(f"there is no effort '{effort}'", hint=f"one of {', '.join(PASSES)}")
     annotated = AnnotatedProgram(module)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
-    chooser = chooser_for(annotated, target, max_temporary_bytes, max_moves)
-    places = ValuePlaces(annotated, RuleBook(chooser.table, replicate_unsupported))
-    builder = ProblemBuilder(places, chooser)
-    solution = solve(builder.build())
+    work = WorkBook(every_row(), context_of(module))
+    places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported))
+    objective = objective_for(planned_for(target, annotated.mesh))
+    builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
+    solution = solve(builder.build(), PASSES[effort])
     changed = write(builder, solution.states)
     for op in annotated.program.ops:
         for name in (GIVEN, IN_MIDDLE):
             op.ir.attributes.pop(name, None)
-    return Decided(tuple(changed), solution)
+    annotated.function.attributes[DECIDED] = ir.UnitAttr.get(context_of(module))
+    return Decided(tuple(changed), solution, builder)

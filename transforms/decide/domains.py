@@ -9,9 +9,9 @@ import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.placements import AxisParts, Bools, Ints, Placements
+from gspmd.transforms.decide.places import ValuePlaces
 from gspmd.transforms.decide.sums import Sums
-from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.refine.places import ValuePlaces
+from gspmd.transforms.ir.types import TensorType, element_bytes
 
 Uneven = frozenset[tuple[int, int]]
 """Sizes, with the numbers of lists of parts that split them unevenly somewhere as propagation has it."""
@@ -41,11 +41,18 @@ def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
 
 
 class Domains:
-    """The domains of a program's values, each kind made once. `fits` says of a size which lists may split it."""
+    """The domains of a program's values, each kind made once. `fits` says of a size which lists may split it.
 
-    def __init__(self, places: ValuePlaces, parts: AxisParts, sums: Sums, fits: Callable[[int], Bools]) -> None:
+    What a loop only reads holds `loop_bytes` more at most. If `values_stay`, a value is as propagation has it, or
+    summands of which the sum is not taken yet.
+    """
+
+    def __init__(
+        self, places: ValuePlaces, parts: AxisParts, sums: Sums, fits: Callable[[int], Bools], loop_bytes: float,
+        values_stay: bool,
+    ) -> None:  # fmt: skip
         self._places, self._parts, self._sums, self._fits = places, parts, sums, fits
-        self._types = places.program.value_type
+        self._types, self._loop_bytes, self._values_stay = places.program.value_type, loop_bytes, values_stay
         self._tables: dict[int, Placements] = {}
         self._of: dict[int, Domain] = {}
         self._known: dict[Hashable, Domain] = {}
@@ -86,7 +93,7 @@ class Domains:
             if is_limited:
                 kept = [n for n in numbers.tolist() if n == now or self._is_expected(value, n)]
                 numbers = np.array(kept, np.int64)
-            return numbers
+            return numbers[(numbers == now) | (numbers >= table.finished)] if self._values_stay else numbers
 
         return self._interned(("free", table, shape, now, is_apart, value if is_limited else -1), table, make)
 
@@ -98,20 +105,27 @@ class Domains:
         """
         places, table = self._places, self.table(value)
         sharding = table.sharding(number)
-        if not places.fits(value, sharding):
+        if not places.fits(value, sharding) or not self._is_held(value, number):
             return False
         is_no_finer = table.count[number] <= table.count[self.now(value)]
         if value not in places.free_ends or is_no_finer or self._sums.comes_apart(value):
             return True
         return sharding in places.ends_like(value)
 
+    def _is_held(self, value: int, number: int) -> bool:
+        """Whether a device may hold so much more of what a loop only reads."""
+        if value not in self._places.handed_on:
+            return True
+        type_, table = self._types[value], self.table(value)
+        held, before = table.local(type_.shape, np.array([number, self.now(value)]))
+        return bool((held - before) * element_bytes(type_.element) <= self._loop_bytes)
+
     def _splits(self, table: Placements, shape: tuple[int, ...], count: int, now: int = 0) -> Ints:
         """Those of the first placements that split each dimension as may be, and the one that is."""
         fits = np.ones(count, bool)
         for dim, size in enumerate(shape):
             fits &= self._fits(size)[table.lists[:count, dim]]
-        fits[now] = True
-        return np.nonzero(fits)[0]
+        return np.union1d(np.nonzero(fits)[0], [now])
 
     def _interned(self, key: Hashable, table: Placements, make: Callable[[], Ints]) -> Domain:
         found = self._known.get(key)

@@ -14,17 +14,17 @@ from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domains
 from gspmd.transforms.decide.placements import Bools, Floats, Ints, Placements
+from gspmd.transforms.decide.places import ValuePlaces
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.ways import Allowed, RuleWays, WaysBook
+from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes
+from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import definition_of
-from gspmd.transforms.refine.places import ValuePlaces
-from gspmd.transforms.reshard.assignments import agreed
-from gspmd.transforms.reshard.strategy import CONTRACTIONS, Chooser, touched_bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,8 @@ class OpClass:
 
 class _OpKind(NamedTuple):
     """What the ways of an operation depend on: `reference` are the placements that propagation has found, -1 for
-    constants; `linear` are the operands that may be summands, and `held` the manual axes around it.
+    constants; `linear` are the operands that may be summands, and `held` the manual axes around it. `wanted` are those
+    that a single result is wanted as, where the local form may make it so.
     """
 
     info: OpInfo
@@ -49,6 +50,7 @@ class _OpKind(NamedTuple):
     held: Axes
     linear: tuple[int, ...]
     reference: tuple[int, ...]
+    wanted: tuple[int, ...] = ()
 
     @property
     def types(self) -> tuple[TensorType, ...]:
@@ -64,10 +66,10 @@ class OpClasses:
     """The classes of a program's operations. Repeated arithmetic counts `repeated` times its seconds."""
 
     def __init__(
-        self, places: ValuePlaces, chooser: Chooser, domains: Domains, sums: Sums, prices: PriceBook, ways: WaysBook,
+        self, places: ValuePlaces, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook, ways: WaysBook,
         repeated: float,
     ) -> None:  # fmt: skip
-        self._places, self._chooser, self._domains, self._sums = places, chooser, domains, sums
+        self._places, self._work, self._domains, self._sums = places, work, domains, sums
         self._prices, self._ways, self._repeated = prices, ways, repeated
         self._hardware, self._parts = prices.hardware, prices.parts
         self._known: dict[_OpKind, OpClass] = {}
@@ -77,11 +79,20 @@ class OpClasses:
         places = self._places
         values = (*op.operands, *op.results)
         reference = tuple([-1 if places.is_free[value] else self._domains.now(value) for value in values])
-        kind = _OpKind(op.info, places.rule(op), places.held[op.index], self._sums.linear(op), reference)
+        kind = _OpKind(
+            op.info, places.rule(op), places.held[op.index], self._sums.linear(op), reference, self._wanted(op)
+        )
         found = self._known.get(kind)
         if found is None:
             found = self._known[kind] = self._make(kind)
         return found
+
+    def _wanted(self, op: Op) -> tuple[int, ...]:
+        definition = definition_of(self._work.table, op.info)
+        if definition is None or not definition.any_shards or len(op.results) > 1:
+            return ()
+        needs = [use.need for use in self._places.needs.get(op.results[0], ()) if use.need is not None]
+        return tuple(sorted({self._domains.table(op.results[0]).number(need) for need in needs}))
 
     def _make(self, kind: _OpKind) -> OpClass:
         found = list(self._all_ways(kind))
@@ -92,14 +103,15 @@ class OpClasses:
 
     def _all_ways(self, kind: _OpKind) -> Iterator[tuple[RuleWays, Floats]]:
         """By every rule of the operation, the ways and what they cost."""
-        for rule in (kind.rule, *self._chooser.other_rules(kind.info)):
+        for rule in (kind.rule, *self._work.other_rules(kind.info)):
             if rule.inference is None:
                 allowed = self._allowed(rule, kind) if self._parts.is_limited else None
                 ways = self._ways.of(rule, kind.held, kind.linear if rule is kind.rule else (), allowed)
                 yield self._with_local_forms(kind, ways, self._work_s(kind, ways))
-        as_it_is = self._as_it_is(kind)
-        if as_it_is is not None:
-            yield as_it_is
+        listed = [kind.placed, *([*kind.placed[:-1], number] for number in kind.wanted if number != kind.placed[-1])]
+        for found in (*(self._as_it_is(kind, numbers) for numbers in listed), self._taken_apart(kind)):
+            if found is not None:
+                yield found
 
     def _table(self, rank: int, kind: _OpKind) -> Placements:
         return self._parts.of(rank, kind.held)
@@ -120,7 +132,7 @@ class OpClasses:
             for type_, numbers in zip(kind.types, ways.tensors, strict=True)
         ]
         time_s: Floats = np.zeros(len(ways.share)) + touched_bytes(info, held) / self._hardware.memory_bytes_per_s
-        flops = self._chooser.flops_of(info)
+        flops = self._work.flops_of(info)
         if flops:
             time_s = time_s + ways.share * (flops / self._hardware.flops_of(info.operands[0].element))
         return time_s
@@ -141,6 +153,8 @@ class OpClasses:
         return ways.taken(kept), cost_s[kept]
 
     def _is_along_reference(self, kind: _OpKind, numbers: list[int]) -> bool:
+        if self._places.is_open:
+            return True
         for type_, number, reference in zip(kind.types, numbers, kind.reference, strict=True):
             lists = self._table(len(type_.shape), kind).lists
             if reference >= 0 and not set(lists[number].tolist()) <= {0, *lists[reference].tolist()}:
@@ -150,19 +164,31 @@ class OpClasses:
     def _sent_s(self, kind: _OpKind, rule: OpShardingRule, numbers: list[int]) -> float | None:
         """Seconds of what the local form sends; None where there is none for these placements."""
         shardings, count = self._shardings(kind, numbers), len(kind.info.operands)
-        local = self._chooser.local_form(rule, kind.info, shardings[:count], shardings[count:])
+        local = self._work.local_form(rule, kind.info, shardings[:count], shardings[count:])
         return None if local is None else sum(sent.time_s(self._hardware) for sent in local)
 
-    def _as_it_is(self, kind: _OpKind) -> tuple[RuleWays, Floats] | None:
-        """The way that takes and makes all as propagation has it, where factors do not say what can be run."""
-        numbers = kind.placed
-        definition = definition_of(self._chooser.table, kind.info)
+    def _as_it_is(self, kind: _OpKind, numbers: list[int]) -> tuple[RuleWays, Floats] | None:
+        """The way that takes and makes all as it is, or is wanted, where factors do not say what can be run."""
+        definition = definition_of(self._work.table, kind.info)
         takes_any = definition is not None and definition.takes_any(self._shardings(kind, numbers))
         if kind.rule.inference is None and not takes_any:
             return None
         ways = RuleWays(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))
         sent_s = self._sent_s(kind, kind.rule, numbers) if takes_any else 0.0
         return None if sent_s is None else (ways, self._work_s(kind, ways) + sent_s)
+
+    def _taken_apart(self, kind: _OpKind) -> tuple[RuleWays, Floats] | None:
+        """The way that takes summands as they are, of what is taken apart into them."""
+        if not is_taking_apart(kind.info):
+            return None
+        value, goal = kind.types[0], self._shardings(kind, kind.placed)[1]
+        table, wanted = self._table(len(value.shape), kind), partial_sharding(goal)
+        row = table.rows(np.array([[self._parts.list_of(axes) for axes in wanted.dim_axes()]]))
+        (number,) = table.with_sums(row, np.array([self._parts.mask_of(wanted.unreduced)]))
+        if number < 0:
+            return None
+        tensors = np.array([number]), np.array([kind.placed[1]])
+        return RuleWays(kind.rule, tensors, np.ones(1), np.zeros(1, bool)), np.zeros(1)
 
     # ---- what devices are to share ----
 
@@ -171,7 +197,7 @@ class OpClasses:
         counted = traits_of(kind.info.name).flops
         if counted is None or counted.kind not in CONTRACTIONS:
             return
-        whole_s = self._chooser.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
+        whole_s = self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
         least = min(self._share_as_it_is(kind, found), self._share_agreed(kind))
         for ways, cost_s in found:
             cost_s += self._repeated * whole_s * np.maximum(ways.share - least, 0.0)
@@ -194,7 +220,7 @@ class OpClasses:
     def _share_agreed(self, kind: _OpKind) -> float:
         """The part that a device does if all is shared that tensors agree on."""
         share = 1.0
-        for factor, axes in agreed(kind.rule, self._split(kind.rule, kind)).items():
+        for factor, axes in _agreed(kind.rule, self._split(kind.rule, kind)).items():
             size = kind.rule.sizes[factor]
             share *= -(-size // size_of(axes)) / size if size else 1.0
         return share
@@ -206,6 +232,8 @@ class OpClasses:
 
     def _allowed(self, rule: OpShardingRule, kind: _OpKind) -> Allowed:
         """What factors are split over in some tensor, in whole or in part; any of it, if results carry the factor."""
+        if self._places.is_open:
+            return (tuple(range(len(self._parts.lists))),) * len(rule.sizes)
         found: list[set[int]] = [{0} for _ in rule.sizes]
         everywhere: set[int] = set()
         for split in self._split(rule, kind):
@@ -218,3 +246,19 @@ class OpClasses:
             if factor_kind is PASS_THROUGH:
                 found[factor] |= everywhere
         return tuple(tuple(sorted(each)) for each in found)
+
+
+def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
+    """The factors that several tensors carry and all of these have over the same axes."""
+    found: FactorAxes = {}
+    for factor in range(len(rule.sizes)):
+        carriers = [
+            axes.get(factor, ())
+            for mapping, axes in zip(rule.tensors, split, strict=True)
+            if any(factor in dim for dim in mapping)
+        ]
+        if factor in rule.exchanged:
+            continue  # everything moves, one way or the other
+        if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
+            found[factor] = carriers[0]
+    return found

@@ -26,6 +26,10 @@ Ints = npt.NDArray[np.int64]
 MOST_PARTS = 3
 """With more parts than this, dimensions are split over lists that the program has, and over single parts."""
 
+MOST_PLACEMENTS = 1024
+"""About how many placements values of one rank have, each part being anywhere: with more, dimensions are split only as
+they are somewhere in the program."""
+
 
 class AxisParts:
     """The parts of a mesh's axes, and the lists of them that dimensions may be split over, both by number.
@@ -36,7 +40,8 @@ class AxisParts:
 
     def __init__(self, mesh: Mesh, shardings: Iterable[TensorSharding]) -> None:
         self.mesh = mesh
-        used = {axes for sharding in shardings for axes in (*sharding.dim_axes(), sharding.unreduced)}
+        given = set(shardings)
+        used = {axes for sharding in given for axes in (*sharding.dim_axes(), sharding.unreduced)}
         self._cuts: dict[str, tuple[int, ...]] = {}
         self.parts = self._cut(used)
         self._number = {part: number for number, part in enumerate(self.parts)}
@@ -69,6 +74,10 @@ class AxisParts:
             for before, behind in itertools.combinations(each, 2):
                 self.behind[number, behind, before] = True
         self._tables: dict[tuple[int, Axes], Placements] = {}
+        self._found_on: dict[tuple[int, int], set[int]] = {}  # by rank and dimension: the lists that shardings have
+        for sharding in given:
+            for dim, axes in enumerate(sharding.dim_axes()):
+                self._found_on.setdefault((sharding.rank, dim), {0}).update(self.prefixes(self.list_of(axes)))
 
     def _cut(self, used: set[Axes]) -> list[Axis]:
         """The parts that shardings with these lists of axes have of the mesh."""
@@ -142,6 +151,12 @@ class AxisParts:
             found |= self.behind[lists, a, b] & (parts >> a & 1 == 1) & (others >> b & 1 == 1)
         return found
 
+    def on_dimension(self, rank: int, dim: int) -> Iterable[int]:
+        """The lists that may split a dimension of values of a rank: if all are many, those found on it somewhere."""
+        if (rank + 1) ** len(self.parts) <= MOST_PLACEMENTS:
+            return range(len(self.lists))
+        return sorted(self._found_on.get((rank, dim), {0}))
+
     def of(self, rank: int, manual: Axes) -> Placements:
         """The placements of values of a rank inside manual computations over these axes."""
         found = self._tables.get((rank, manual))
@@ -181,14 +196,15 @@ class Placements:
     def __init__(self, parts: AxisParts, rank: int, manual: Axes) -> None:
         self.parts, self.rank = parts, rank
         self._form = replicated(parts.mesh, rank)
-        free = [n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)]
+        free = {n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)}
         rows: list[tuple[int, ...]] = [()]
         masks = [0]
-        for _ in range(rank):
+        for dim in range(rank):
+            choices = [each for each in parts.on_dimension(rank, dim) if each in free]
             grown = [
                 ((*row, each), mask | int(parts.mask[each]))
                 for row, mask in zip(rows, masks, strict=True)
-                for each in free
+                for each in choices
                 if not mask & int(parts.excluded[each])
             ]
             rows, masks = [row for row, _ in grown], [mask for _, mask in grown]

@@ -88,7 +88,15 @@ class PriceBook:
         moved = np.where(stays, 0, moved)
         for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
             time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
+        # Shards that become others of the same shape are permuted at once, whatever they are split over.
+        alike = ((sums_a | sums_b) == 0) & (parts.count[lists[a]] == parts.count[lists[b]]).all(axis=2)
+        whole = table.local(type_.shape, sources)[:, None] * bytes_
+        once_s = (
+            self._latency_s["collective_permute"][mask_a | mask_b]
+            + self._slope["collective_permute"][mask_a | mask_b] * whole
+        )
+        time_s = np.where(alike, np.minimum(time_s, once_s), time_s)
         is_same = (sources[:, None] == targets[None, :]) & (sums_a == sums_b)
-        memory_s = (table.local(type_.shape, sources)[:, None] * bytes_ + goal) / self.hardware.memory_bytes_per_s
+        memory_s = (whole + goal) / self.hardware.memory_bytes_per_s
         time_s = np.where(is_same, 0.0, time_s + memory_s)
         return np.where((sums_b != 0) & ~is_same, NEVER_S, time_s)

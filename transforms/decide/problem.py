@@ -11,25 +11,25 @@ operations. What is fixed, and taken by several, has a variable for what it is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
-from gspmd.transforms.decide.objective import Objective, objective_for
+from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.op_classes import OpClass, OpClasses
 from gspmd.transforms.decide.placements import AxisParts, Floats, Ints
+from gspmd.transforms.decide.places import ValuePlace, ValuePlaces
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.solver import Problem
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.tables import Tables
 from gspmd.transforms.decide.ways import WaysBook
+from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.ir.program import Op
-from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops import traits_of
-from gspmd.transforms.refine.places import ValuePlace, ValuePlaces
-from gspmd.transforms.reshard.strategy import Chooser
+from gspmd.transforms.ir.types import TensorType, element_bytes
 
 
 class HandedOn(NamedTuple):
@@ -48,7 +48,7 @@ class _Targets(NamedTuple):
     numbers: Ints
 
 
-class _TakenFrom(NamedTuple):
+class TakenFrom(NamedTuple):
     """Where a value is taken from: itself, or what it is the same as under constraints, and what these have made."""
 
     value: int
@@ -59,25 +59,37 @@ class ProblemBuilder:
     """Builds the problem of a program whose shardings are complete.
 
     `variable_of` has the variables of values, `op_variable` and `class_of` those of operations and their ways, by
-    index; `handed_on` the values without one.
+    index; `handed_on` the values without one. Values of which `alike` says the same have one variable, and
+    moves of a value count as often as `moved` says. If `values_stay` as propagation has them, only ways are chosen.
     """
 
-    def __init__(self, places: ValuePlaces, chooser: Chooser, objective: Objective | None = None) -> None:
+    def __init__(
+        self,
+        places: ValuePlaces,
+        work: WorkBook,
+        objective: Objective,
+        values_stay: bool = False,
+        alike: Mapping[int, Hashable] | None = None,
+        moved: Callable[[int], float] = lambda value: 1.0,
+    ) -> None:
         self.places, self.types = places, places.program.value_type
-        self.objective = objective or objective_for(chooser.hardware)
+        self.objective, self.work = objective, work
+        self._conditions = values_stay, alike, moved
+        self._given = list(places.sharding)  # as propagation has them, and not as they are decided later
         needs = {use.need for uses in places.needs.values() for use in uses if use.need is not None}
         self.parts = AxisParts(places.annotated.mesh, {*places.sharding, *places.results, *needs})
         self.prices, self.tables = PriceBook(self.parts, self.objective.hardware), Tables()
         ways, sums = WaysBook(self.parts, uneven_in(places, self.parts)), Sums(places)
-        self.domains = Domains(places, self.parts, sums, ways.fits)
+        self.domains = Domains(places, self.parts, sums, ways.fits, objective.hardware.loop_bytes, values_stay)
         repeated = self.objective.repeated
-        self._classes = OpClasses(places, chooser, self.domains, sums, self.prices, ways, repeated)
+        self._classes = OpClasses(places, work, self.domains, sums, self.prices, ways, repeated)
         self.problem = Problem(self.tables)
         self.variable_of: dict[int, int] = {}
         self.op_variable: dict[int, int] = {}
         self.class_of: dict[int, OpClass] = {}
         self.handed_on: dict[int, HandedOn] = {}
-        self._alike = _alike_in_layers(places)
+        self._moved = moved
+        self._alike = _alike_in_layers(places) | dict(alike or {})
         self._shared: dict[Hashable, int] = {}  # the variables of what is alike
         self._looked_at: set[int] = set()  # values of which it is known whether they are handed on
         self._copies: dict[int, int] = {}
@@ -90,9 +102,26 @@ class ProblemBuilder:
         for use in self.places.all():
             if use.op is None and not self.places.is_free[use.value]:
                 self._add_need(use)
-        if self.objective.next_step:
-            self._add_ends()
+        self._add_ends()
         return self.problem
+
+    def priced_by(self, objective: Objective) -> Problem:
+        """The same problem under another objective, built anew: it has the same variables and states."""
+        decided, self.places.sharding = self.places.sharding, list(self._given)
+        try:
+            found = ProblemBuilder(self.places, self.work, objective, *self._conditions).build()
+        finally:
+            self.places.sharding = decided
+        assert found.sizes == self.problem.sizes, "an objective says nothing of what may be chosen"
+        return found
+
+    def shardings_of(self, op: Op, state: int) -> tuple[TensorSharding, ...]:
+        """What an operation takes and makes if it is run in one of its ways."""
+        values = (*op.operands, *op.results)
+        return tuple(
+            self.domains.table(value).sharding(int(numbers[state]))
+            for value, numbers in zip(values, self.class_of[op.index].tensors, strict=True)
+        )
 
     # ---- variables ----
 
@@ -132,9 +161,8 @@ class ProblemBuilder:
         return self.problem.variable(len(domain.numbers))
 
     def _serves_several(self, value: int) -> bool:
-        """Whether several operations that are not elementwise take a value: one move may serve them all."""
-        users = [use.op for use in self.places.uses[value] if use.op is not None]
-        return sum(not traits_of(user.info.name).elementwise for user in users) > 1
+        """Whether one move of a value may serve several that take it; elementwise operations run as it is made."""
+        return len(self.places.uses[value]) > 1
 
     def _op_variable(self, op: Op, ways: OpClass) -> int:
         """That of an operation: one for all that are alike in layers, or that of what leads to it."""
@@ -218,21 +246,39 @@ class ProblemBuilder:
         moves = self.tables.number(name, lambda: self.prices.moves(type_, table, sources, targets))
         a, b = self.op_variable[ends.maker.index], self.op_variable[ends.user.index]
         if a != b:
-            self.problem.join(a, b, self.tables.times(moves, times))
+            self.problem.join(a, b, self.tables.times(moves, times * self._moved(value)))
 
     def _take(self, value: int, indices: list[int], op: Op, times: float) -> None:
         """Bring a value to what an operation needs it as, once to each."""
-        ways, source, runs = self.class_of[op.index], self._source(value), self.places.runs[op.index]
-        weight = times / (runs[indices[0]] if runs else 1)
+        ways, source, runs = self.class_of[op.index], self.source(value), self.places.runs[op.index]
+        count, times = runs[indices[0]] if runs else 1, times * self._moved(value)
         for position, index in enumerate(indices):
             targets = _Targets(("to", ways.key, index), ways.tensors[index])
             table = self._moves(self.types[value], self.domains.of(source.value), source.copies, targets)
             for other in indices[:position]:
                 table = self._unless_same(table, ways, index, other)
+            if count > 1:
+                table = self._before_loop(table, source.value, targets, count)
             if not self.places.may_change(source.value) and self._is_shared(source.value):
-                self._take_copy(source.value, table, targets, self.op_variable[op.index], weight)
+                self._take_copy(source.value, table, targets, self.op_variable[op.index], times, count)
             else:
-                self._connect(source.value, self.op_variable[op.index], self.tables.times(table, weight))
+                self._connect(source.value, self.op_variable[op.index], self.tables.times(table, times))
+
+    def _before_loop(self, table: int, value: int, targets: _Targets, count: int) -> int:
+        """The costs of moves that are made once before a loop, which needs them so many times, if they hold little."""
+
+        def make() -> Floats:
+            few = self._held_bytes(value, targets.numbers) <= self.objective.hardware.loop_bytes
+            return np.where(few, self.tables[table] / count, self.tables[table])
+
+        return self.tables.number(("before loop", table, self.domains.of(value).key, self.types[value], count), make)
+
+    def _held_bytes(self, value: int, numbers: Ints) -> Floats:
+        """How much more a device holds of a value in each of these placements, than in each that the value may have."""
+        type_, domain = self.types[value], self.domains.of(value)
+        held, before = (domain.table.local(type_.shape, each) for each in (numbers, domain.numbers))
+        found: Floats = (held[None, :] - before[:, None]) * element_bytes(type_.element)
+        return found
 
     def _unless_same(self, table: int, ways: OpClass, index: int, other: int) -> int:
         """The costs of moves to an operand, of which none is needed where another operand is needed as the same."""
@@ -248,7 +294,7 @@ class ProblemBuilder:
         made, domain = ways.tensors[number], self.domains.of(value)
         name = "made", type_, ways.key, number, domain.key
         moves = self.tables.number(name, lambda: self.prices.moves(type_, domain.table, made, domain.numbers))
-        self._connect(value, variable, self.tables.times(self.tables.turned(moves), times))
+        self._connect(value, variable, self.tables.times(self.tables.turned(moves), times * self._moved(value)))
 
     def _connect(self, value: int, variable: int, table: int) -> None:
         """Let pairs of a value (rows) and a variable cost this; of a value that is fixed, the variable alone."""
@@ -271,13 +317,13 @@ class ProblemBuilder:
         name = "moves", type_, domain.key, tuple([copy.key for copy in copies]), targets.key
         return self.tables.number(name, make)
 
-    def _source(self, value: int, before: int | None = None) -> _TakenFrom:
+    def source(self, value: int, before: int | None = None) -> TakenFrom:
         """Where a value is taken from, and what constraints have moved it to there, before a place or at all."""
         places, root = self.places, value
         while root in places.same and not places.may_change(root):
             root = places.same[root][0]
         if places.is_free[root]:
-            return _TakenFrom(value, ())
+            return TakenFrom(value, ())
         found, pending = [], [root]
         while pending:
             for again in places.again.get(pending.pop(), ()):
@@ -286,7 +332,7 @@ class ProblemBuilder:
                 pending.append(again)
                 if before is None or places.same[again][1] < before:
                     found.append(self.domains.of(again))
-        return _TakenFrom(root, tuple(found))
+        return TakenFrom(root, tuple(found))
 
     def _is_shared(self, value: int) -> bool:
         """Whether several operations take a fixed value, or what constraints make of it."""
@@ -297,7 +343,7 @@ class ProblemBuilder:
             pending += self.places.again.get(each, ())
         return len(users) > 1
 
-    def _take_copy(self, value: int, table: int, targets: _Targets, variable: int, weight: float) -> None:
+    def _take_copy(self, value: int, table: int, targets: _Targets, variable: int, times: float, count: int) -> None:
         """Bring a fixed value to what an operation needs it as, or what it was moved to for several."""
         domain, tables = self.domains.copies(value), self.tables
         moves = self._moves(self.types[value], domain, (), targets)
@@ -308,9 +354,9 @@ class ProblemBuilder:
             return either
 
         either = tables.number(("copy", moves, table), make)
-        self.problem.join(self._copy_variable(value, domain, weight), variable, tables.times(either, weight))
+        self.problem.join(self._copy_variable(value, domain, times, count), variable, tables.times(either, times))
 
-    def _copy_variable(self, value: int, domain: Domain, weight: float) -> int:
+    def _copy_variable(self, value: int, domain: Domain, times: float, count: int) -> int:
         """The variable of what a fixed value is moved to for several operations; its first state is for none."""
         found = self._copies.get(value)
         if found is None:
@@ -318,18 +364,21 @@ class ProblemBuilder:
             found = self._copies[value] = self._once(
                 value, ("copy", own.key, domain.key), lambda: self.problem.variable(len(domain.numbers) + 1)
             )
-            moves = self._moves(self.types[value], own, (), _Targets(("copy", domain.key), domain.numbers))
+            targets = _Targets(("copy", domain.key), domain.numbers)
+            moves = self._moves(self.types[value], own, (), targets)
+            if count > 1:
+                moves = self._before_loop(moves, value, targets, count)
             row = self.tables.number(
                 ("copied", moves), lambda: np.concatenate([[0.0], self.tables[moves][0] + self.objective.surprise_s])
             )
-            self.problem.add(found, self.tables.times(row, weight))
+            self.problem.add(found, self.tables.times(row, times))
         return found
 
     # ---- what is wanted elsewhere ----
 
     def _add_need(self, use: ValuePlace) -> None:
         """Bring a value to what a place that is no operation wants: a placement, or what another value is."""
-        places, tables, source = self.places, self.tables, self._source(use.value, use.order)
+        places, tables, source = self.places, self.tables, self.source(use.value, use.order)
         root, other = source.value, places.carried[use.like] if use.need is None else -1
         if use.need is not None:
             target = self.domains.table(use.value).number(use.need)
@@ -340,7 +389,7 @@ class ProblemBuilder:
             goal = self.domains.of(other)
             targets = _Targets(("like", goal.key), goal.numbers)
         moves = self._moves(self.types[use.value], self.domains.of(root), source.copies, targets)
-        table = tables.times(moves, use.times * use.copies)
+        table = tables.times(moves, use.times * use.copies * self._moved(use.value))
         wanted = self._variable(other) if other >= 0 and places.may_change(other) else None
         have = self._variable(root) if places.may_change(root) else None
         if have is not None and wanted is not None:
@@ -355,11 +404,28 @@ class ProblemBuilder:
     def _add_ends(self) -> None:
         """A free result is an argument of the next step: bring it to where that lies."""
         for value in self.places.free_ends:
-            like, domain = self.places.ends_like(value), self.domains.of(value)
-            if like and self.places.may_change(value):
-                numbers = np.array(sorted(domain.table.number(each) for each in like))
-                table = self._moves(self.types[value], domain, (), _Targets(("ends", numbers.tobytes()), numbers))
+            if self.places.may_change(value):
+                table = self._moves(self.types[value], self.domains.of(value), (), self._ends_of(value))
                 self.problem.add(self._variable(value), self.tables.least_of_rows(table))
+
+    def _ends_of(self, value: int) -> _Targets:
+        """Where a free result is to lie: as arguments of its type do if there are some, or anywhere, but finished."""
+        domain = self.domains.of(value)
+        like = self.places.ends_like(value) if self.objective.next_step else []
+        numbers = (
+            sorted(domain.table.number(each) for each in like) or domain.numbers[domain.numbers < domain.table.finished]
+        )
+        return _Targets(("ends", np.array(numbers).tobytes()), np.array(numbers))
+
+    def end(self, value: int, state: int) -> int:
+        """The placement of a free result that is a value in this state: sums are taken on the way."""
+        domain = self.domains.of(value)
+        number = int(domain.numbers[state])
+        if not domain.table.partial[number]:
+            return number
+        targets = self._ends_of(value).numbers
+        costs = self.prices.moves(self.types[value], domain.table, np.array([number]), targets)
+        return int(targets[costs[0].argmin()])
 
 
 def _alike_in_layers(places: ValuePlaces) -> dict[int, Hashable]:

@@ -16,14 +16,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gspmd.transforms.decide.placements import Floats
+from gspmd.transforms.decide.placements import Floats, Ints
 from gspmd.transforms.decide.tables import Tables
 
 GAP = 1e-3
 """How far from the bound a solution may be, as a part of it, to be taken without looking further."""
 
-EVERY = 5
-"""After how many passes a solution is read and mixed with others, which takes time that messages could have."""
+EVERY = 3
+"""After how many passes a solution is read, which takes time that messages could have."""
+
+FEW = 2.0
+"""How many states a variable keeps, on average, where the best of few is found exactly: as many as take no longer."""
 
 MOST_STATES = 1 << 14
 """How many states two variables may have that are made one, which bounds what their tables hold."""
@@ -131,7 +134,9 @@ class _Elimination:
                 if not exactly:
                     return
                 if not self._make_two(v, queue):
-                    continue
+                    return
+            if exactly and math.prod(self.sizes[u] for u in near) > MOST_STATES:
+                return
             self._gone[v] = 1
             for u in self._eliminate(v):
                 heapq.heappush(queue, (len(self.neighbours[u]), u))
@@ -257,24 +262,18 @@ class _Messages:
 
     def run(self, passes: int, constant: float) -> tuple[list[int], float, float]:
         """The best solution of the core, what it costs, and costs at least; `constant` is what the rest costs."""
-        solutions: list[list[int]] = []
-        best: list[int] = []
-        least, bound = math.inf, -math.inf
+        best, least, bound = self._read(), math.inf, -math.inf
         for number in range(1, passes + 1):
             self._forward()
-            bound = max(bound, self._backward())
+            below, beyond = self._backward()
+            bound = max(bound, below)
             if number % EVERY and number != passes:
                 continue
-            states = self._read()
-            cost = self._improve(states)
-            solutions.append(states)
+            found, cost, width = self._best_of_few(beyond, [best, self._read()])
             if cost < least:
-                best, least = states, cost
-            if len(solutions) > 1:
-                mixed, cost = self._mixed(solutions[-4:], best)
-                if cost < least:
-                    best, least = mixed, cost
-            if least - bound <= GAP * (bound + constant):
+                best, least = found, cost
+            if least - bound <= max(GAP * (bound + constant), width):
+                bound = max(bound, min(least, bound + width))
                 break
         return best, least, bound
 
@@ -288,22 +287,24 @@ class _Messages:
                 for _, table, here, there in after:
                     reduce(table + (share - here), axis=1, out=there)
 
-    def _backward(self) -> float:
-        """The same back; returns what any solution costs at least."""
+    def _backward(self) -> tuple[float, list[Floats]]:
+        """The same back; returns what any solution costs at least, and how much more with each state of a variable."""
         bound = 0.0
+        beyond: list[Floats] = []
         reduce, add = np.minimum.reduce, np.add.reduce
         for rows, before, weight in zip(reversed(self.rows), reversed(self.before), reversed(self.weight), strict=True):
-            share = add(rows, 0)
-            least = reduce(share)
+            more = add(rows, 0)
+            least = reduce(more)
             bound += least
-            share -= least
-            share *= weight
+            more -= least
+            beyond.append(more)
+            share = more * weight
             for _, table, here, there in before:
                 reduce(table + (share - here), axis=1, out=there)
                 least = reduce(there)
                 there -= least
                 bound += least
-        return float(bound)
+        return float(bound), beyond[::-1]
 
     def _read(self) -> list[int]:
         """A solution: what is best with the earlier neighbours as they are, and the messages of the later ones."""
@@ -317,44 +318,41 @@ class _Messages:
             states.append(int(costs.argmin()))
         return states
 
-    def _mixed(self, solutions: list[list[int]], best: list[int]) -> tuple[list[int], float]:
-        """The best solution of which every variable's state is that of one of these."""
-        kept = [np.unique(each) for each in np.array([*solutions, best]).T]
+    def _best_of_few(self, beyond: list[Floats], solutions: list[list[int]]) -> tuple[list[int], float, float]:
+        """The best solution of the states that cost least beyond the bound, and those of some solutions.
+
+        With what it costs, and up to how much beyond the bound all solutions were compared.
+        """
+        listed = np.sort(np.concatenate(beyond))
+        few = FEW
+        while few > 1:
+            width = float(listed[min(int(few * len(beyond)), len(listed) - 1)])
+            kept = [
+                np.union1d(np.nonzero(more < width)[0], s)
+                for more, s in zip(beyond, np.array(solutions).T, strict=True)
+            ]
+            found = self._best_of(kept)
+            if found is not None:
+                return found, self._cost(found), width
+            few /= 2
+        costs = [self._cost(states) for states in solutions]
+        return solutions[costs.index(min(costs))], min(costs), 0.0
+
+    def _best_of(self, kept: list[Ints]) -> list[int] | None:
+        """The best solution of which every variable has one of these states; None if that takes too much."""
         smaller = Problem(self.tables)
-        places = [smaller.variable(len(states)) for states in kept]
         made = self.tables.made
+        places = [smaller.variable(len(states)) for states in kept]
         for n, after in enumerate(self.after):
             smaller.add(n, made(self.rows[n][0][kept[n]]))
             for u, table, _, _ in after:
                 smaller.join(n, u, made(table[kept[u][:, None], kept[n]].T))
         rest = _Elimination(smaller)
         rest.eliminate(exactly=True)
-        core = rest.left()
-        if core:
-            return best, math.inf
+        if rest.left():
+            return None
         found = rest.solution({}, 0.0, 0.0)
-        states = [int(kept[n][found.states[n]]) for n in places]
-        return states, self._cost(states)
-
-    def _improve(self, states: list[int]) -> float:
-        """Change single states as long as that costs less; returns what they cost."""
-        pending = set(range(len(states)))
-        for _ in range(4):
-            changed = set[int]()
-            for n in sorted(pending):
-                costs = self.rows[n][0]
-                for u, table, _, _ in self.before[n]:
-                    costs = costs + table[states[u]]
-                for u, table, _, _ in self.after[n]:
-                    costs = costs + table[states[u]]
-                best = int(costs.argmin())
-                if costs[best] < costs[states[n]] * (1 - 1e-9):
-                    states[n] = best
-                    changed.update(u for u, *_ in (*self.before[n], *self.after[n]))
-            pending = changed
-            if not pending:
-                break
-        return self._cost(states)
+        return [int(kept[n][found.states[n]]) for n in places]
 
     def _cost(self, states: list[int]) -> float:
         total = 0.0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from gspmd.dialect.rule import REDUCTION
-from gspmd.transforms.ir.program import Op
-from gspmd.transforms.refine.places import ValuePlaces
-from gspmd.transforms.reshard.linear import linear_operands
+from gspmd.transforms.decide.linear import linear_operands
+from gspmd.transforms.decide.places import ValuePlace, ValuePlaces
+from gspmd.transforms.emit.partial_values import is_taking_apart
+from gspmd.transforms.ir.program import WHILE, Op
+from gspmd.transforms.ir.reducers import is_zero
 
 
 class Sums:
@@ -30,10 +32,11 @@ class Sums:
 
     def comes_apart(self, value: int) -> bool:
         """Whether what makes a value may leave it as summands."""
+        value = self._places.carried[value]
         found = self._comes_apart.get(value)
         if found is None:
-            self._comes_apart[value] = False
-            found = self._comes_apart[value] = self._is_made_of_summands(value)
+            found = self._hands_on(value) if value in self._places.names else self._is_made_of_summands(value)
+            self._comes_apart[value] = found
         return found
 
     def _is_made_of_summands(self, value: int) -> bool:
@@ -47,12 +50,38 @@ class Sums:
         sums = any(kind is REDUCTION and size > 1 for kind, size in zip(rule.kinds, rule.sizes, strict=True))
         return rule.combiner == "add" and (sums or bool(self.linear(op)))
 
+    def _hands_on(self, value: int) -> bool:
+        """Whether a loop may carry summands from step to step, or branches return them: from zeros, or from others.
+
+        What is carried is taken to be summands until something is found for which it cannot be.
+        """
+        places = self._places
+        op = places.maker.get(value)
+        if op is None or value in places.handed_on:
+            return False
+        number, known = op.results.index(value), (dict(self._linear), dict(self._comes_apart))
+        self._comes_apart[value] = True
+        given = [op.operands[number]] if op.info.name == WHILE else []
+        returned = [region.returned[number] for region in op.regions[op.info.name == WHILE :]]
+        if all(self._is_zero(each) or self.comes_apart(each) for each in (*given, *returned)):
+            return True
+        self._linear, self._comes_apart = known
+        return False
+
+    def _is_zero(self, value: int) -> bool:
+        return self._places.is_free[value] and is_zero(self._places.program.value_ir[value])
+
     def stays_apart(self, value: int) -> bool:
         """Whether a value may be summands for all that take it."""
         places = self._places
-        if value in places.needs or value in places.names or value in places.boundary:
+        if value in places.boundary or value not in places.maker or not self.comes_apart(value):
             return False
-        if value not in places.maker or not self.comes_apart(value):
-            return False
-        users = [use.op for use in places.uses[value]]
-        return bool(users) and all(user is not None and self.linear(user) for user in users)
+        if value in places.names:
+            return True
+        uses = places.uses[value]
+        return value not in places.free_ends and bool(uses) and all(self._takes_summands(use) for use in uses)
+
+    def _takes_summands(self, use: ValuePlace) -> bool:
+        if use.op is None:
+            return use.like >= 0 and use.like in self._places.names and self.comes_apart(use.like)
+        return bool(self.linear(use.op)) or is_taking_apart(use.op.ir)

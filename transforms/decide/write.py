@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from gspmd.dialect.own_attributes import RUNS
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.decide.places import ChangedValue
 from gspmd.transforms.decide.problem import HandedOn, ProblemBuilder
-from gspmd.transforms.refine.places import Refinement
 
 
-def write(builder: ProblemBuilder, states: list[int]) -> list[Refinement]:
+def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:
     """Let values be as decided, and operations run so; returns the values that are otherwise than before."""
-    places = builder.places
-    decided = {value: _sharding(builder, value, states[variable]) for value, variable in builder.variable_of.items()}
-    decided |= {value: _handed_on(builder, states, value, ends) for value, ends in builder.handed_on.items()}
+    places, decided = builder.places, shardings(builder, states)
     before = {value: places.sharding[value] for value in decided}
     for value, sharding in decided.items():
         places.sharding[value] = sharding
-    refinements = places.write(before)
+    ends = {
+        value: builder.domains.table(value).sharding(builder.end(value, states[builder.variable_of[value]]))
+        for value in places.free_ends
+        if value in builder.variable_of
+    }
+    changed = places.write(before, ends)
     _write_ways(builder, states)
-    return refinements
+    return changed
+
+
+def shardings(builder: ProblemBuilder, states: list[int]) -> dict[int, TensorSharding]:
+    """What is decided of values."""
+    decided = {value: _sharding(builder, value, states[variable]) for value, variable in builder.variable_of.items()}
+    return decided | {value: _handed_on(builder, states, value, ends) for value, ends in builder.handed_on.items()}
 
 
 def _sharding(builder: ProblemBuilder, value: int, state: int) -> TensorSharding:
@@ -43,11 +52,7 @@ def _write_ways(builder: ProblemBuilder, states: list[int]) -> None:
         op = place.op
         assert op is not None, "it is the place of an operation"
         ways, state = builder.class_of[op.index], states[builder.op_variable[op.index]]
-        values = (*op.operands, *op.results)
-        runs = tuple(
-            builder.domains.table(value).sharding(int(numbers[state]))
-            for value, numbers in zip(values, ways.tensors, strict=True)
-        )
-        is_as_values_are = all(each == places.at(value, {}) for each, value in zip(runs, values, strict=True))
+        values, runs = (*op.operands, *op.results), builder.shardings_of(op, state)
+        is_as_values_are = all(each == places.at(value) for each, value in zip(runs, values, strict=True))
         if not is_as_values_are or ways.moves_inside[state] or any(each.unreduced for each in runs):
             op.ir.attributes[RUNS] = codec.write_list(runs)

@@ -14,7 +14,7 @@ from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 from gspmd.transforms.emit.builder import Builder
-from gspmd.transforms.ir.op_info import CUSTOM_CALL
+from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
@@ -33,8 +33,8 @@ def partial_sharding(sharding: TensorSharding) -> TensorSharding:
     return TensorSharding(sharding.mesh, tuple(rest), sharding.replicated, unreduced)
 
 
-def is_taking_apart(op: Operation) -> bool:
-    """Whether an operation of MLIR is the call that takes a value apart."""
+def is_taking_apart(op: Operation | OpInfo) -> bool:
+    """Whether an operation is the call that takes a value apart."""
     return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == TAKEN_APART)
 
 

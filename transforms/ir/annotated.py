@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
@@ -15,7 +13,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.manual import ManualRegion, read_region
 from gspmd.transforms.ir.modules import codec_of, function_types, main_function
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op, Program
+from gspmd.transforms.ir.program import CONSTRAINT, MANUAL, Op, Program
 from gspmd.transforms.ir.signature import DONATION, MEMORY_KIND, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -110,24 +108,6 @@ class AnnotatedProgram(AnnotatedModule):
             attributes.pop("sdy.sharding", None)
         else:
             attributes["sdy.sharding"] = self.codec.write_list(shardings)
-
-    def needs(self, block: Body, returned: Sequence[TensorSharding]) -> dict[int, tuple[TensorSharding, ...]]:
-        """The shardings that values of a block are wanted with whatever is decided, where the block is run.
-
-        Those are what constraints, barriers, loops and manual computations take, and what the block returns.
-        """
-        found: dict[int, dict[TensorSharding, None]] = {}
-        for op in block.ops:
-            wanted: Sequence[TensorSharding] = ()
-            if op.info.name == MANUAL:
-                wanted = self.region(op).in_shardings
-            elif op.info.name in (CONSTRAINT, BARRIER, WHILE):
-                wanted = self.of_op(op) or ()
-            for value, sharding in zip(op.operands, wanted, strict=False):
-                found.setdefault(value, {})[sharding] = None
-        for value, sharding in zip(block.returned, returned, strict=False):
-            found.setdefault(value, {})[sharding] = None
-        return {value: tuple(shardings) for value, shardings in found.items()}
 
     def region(self, op: Op) -> ManualRegion:
         """What a manual computation says."""

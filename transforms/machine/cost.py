@@ -70,6 +70,14 @@ class Hardware:
     axes: Mapping[str, tuple[AxisLinks, ...]] = dataclasses.field(default_factory=dict)
     scatter_tiles: ScatterTiles | None = None
 
+    @property
+    def loop_bytes(self) -> float:
+        """What a device may hold more of a value for a whole loop, moved before it once, than in each of its steps.
+
+        That is a thousandth of its memory, or of 16 GiB where that is unknown: loops read many values.
+        """
+        return (self.memory_bytes or 2.0**34) / 2**10
+
     def flops_of(self, element: str) -> float:
         """Operations a second on elements of a type."""
         return self.flops_by_element.get(element, self.flops_per_s)

@@ -6,12 +6,10 @@ Pure functions of a rule and the shardings of the operation's tensors, so the so
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable
 
-from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, overlap, remove_prefix, size_of, starts_with, take
+from gspmd.dialect.axes import Axes, Axis, canonical, common_prefix, remove_prefix, size_of, take
 from gspmd.dialect.placement import FactorAxes, factor_axes
-from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, REDUCTION, Direction, OpShardingRule, Stage
+from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, Direction, OpShardingRule, Stage
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 # What takes part when. Source: arXiv 2105.04663, section 3.5.
@@ -52,24 +50,20 @@ CONFLICTS = (
     "an earlier user priority before a later one, and what one level finds before what later levels find",
     "axes that no other dimension of the tensor wants and no other tensor contradicts",
     "the axes of the tensor with the most bytes, since moving the others costs less",
-    "among dimensions of equally large tensors, the one that survives longer until a later operation reduces it",
     "earlier operands before later ones and results, and major dimensions before minor ones",
-    "finally, for a value that the operations around it still want differently, what costs the fewest bytes in all",
 )
-"""What decides conflicts, in this order."""
+"""What decides conflicts, in this order. It is a beginning: `gspmd-decide` chooses what costs least."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SolverStep:
     """The shardings of an operation's tensors after a step, and what it depended on.
 
-    `contested` says whether a conflict was left alone that `aggressive` would settle, `looked_ahead` whether `lifetime`
-    was asked, so that the step depends on what follows the operation.
+    `contested` says whether a conflict was left alone that an aggressive step would settle.
     """
 
     shardings: tuple[TensorSharding, ...]
     contested: bool
-    looked_ahead: bool = False
 
 
 def propagate(
@@ -77,17 +71,15 @@ def propagate(
     shardings: tuple[TensorSharding, ...],
     sizes: tuple[float, ...],
     active: Activity,
-    lifetime: Callable[[int], int] | None = None,
+    aggressive: bool,
 ) -> SolverStep:
     """One step; `sizes` are the tensors' bytes.
 
-    With `lifetime`, which says how many following operations a factor lives through, conflicts are settled as
-    `CONFLICTS` says. Without, a factor whose tensors disagree, or whose axes another factor wants as well, only gets
-    what is beyond dispute.
+    An `aggressive` step settles conflicts as `CONFLICTS` says. Else a factor whose tensors disagree, or whose axes
+    another factor wants as well, only gets what is beyond dispute.
     """
     if rule.inference is not None:
         return SolverStep(rule.inference(shardings), False)
-    aggressive = lifetime is not None
     count = len(rule.operands)
     current = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
     sources = [t for t in range(len(shardings)) if (active.from_operands if t < count else active.from_results)]
@@ -102,25 +94,13 @@ def propagate(
     if not proposals:
         return SolverStep(shardings, False)
     order = sorted(proposals, key=lambda f: (-sizes[proposals[f][1]], proposals[f][1], f))
-    looked_ahead = lifetime is not None and _ties(order, proposals, sizes)
-    if looked_ahead and lifetime is not None:
-        lives = {f: lifetime(f) for f in order}
-        order.sort(key=lambda f: (-sizes[proposals[f][1]], -lives[f]))
     targets = range(len(shardings)) if active.from_operands else range(count)
     result = list(shardings)
     for t in targets:
         extension = _Extension(rule, t, shardings[t], current[t])
         result[t] = extension.extend(proposals, order, aggressive)
         contested |= extension.contested
-    return SolverStep(tuple(result), contested, looked_ahead)
-
-
-def _ties(order: list[int], proposals: dict[int, tuple[Axes, int]], sizes: tuple[float, ...]) -> bool:
-    """Whether factors that want the same axes come from tensors of one size."""
-    return any(
-        sizes[proposals[f][1]] == sizes[proposals[g][1]] and overlap(proposals[f][0], proposals[g][0])
-        for f, g in itertools.combinations(order, 2)
-    )
+    return SolverStep(tuple(result), contested)
 
 
 def _agree(offers: list[tuple[Axes, int]], sizes: tuple[float, ...], aggressive: bool) -> tuple[Axes, int, bool]:
@@ -134,49 +114,6 @@ def _agree(offers: list[tuple[Axes, int]], sizes: tuple[float, ...], aggressive:
     for axes, _ in offers:
         shared = common_prefix(shared, axes)
     return shared, source, True
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Disagreement:
-    """Whether tensors of an operation contradict each other, and about how many bytes it has to move in all."""
-
-    conflicts: bool
-    bytes: float
-
-
-def disagreement(rule: OpShardingRule, shardings: tuple[TensorSharding, ...], sizes: tuple[float, ...]) -> Disagreement:
-    """What an operation has to move when its tensors, of `sizes` bytes, are split so: an estimate, not a plan.
-
-    The larger tensors decide how the operation is computed. Those that contradict them are moved, results that are
-    split less are gathered, and partial ones reduced, for half as much where they end up split over these axes.
-    """
-    count = len(rule.operands)
-    claims: FactorAxes = {}
-    moved: set[int] = set()
-    split = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
-    for t in sorted(range(len(shardings)), key=lambda t: (-sizes[t], t)):
-        others = [a for f, axes in claims.items() if f not in split[t] for a in axes]
-        if any(rule.kinds[f] is NEED_REPLICATION for f in split[t]) or any(
-            overlap(axes, others) or not _compatible(axes, claims.get(f, ())) for f, axes in split[t].items()
-        ):
-            moved.add(t)
-        else:
-            claims.update({f: max(axes, claims.get(f, ()), key=len) for f, axes in split[t].items()})
-    total = sum(sizes[t] for t in moved if t < count)
-    partial = [a for f, axes in claims.items() if rule.kinds[f] is REDUCTION for a in axes]
-    for t in range(count, len(shardings)):
-        carried = [f for dim in rule.tensors[t] for f in dim]
-        scattered = overlap(shardings[t].used_axes(), partial)
-        if partial:
-            total += sizes[t] if scattered else 2 * sizes[t]
-        elif t in moved or any(claims.get(f, ()) != split[t].get(f, ()) for f in carried):
-            total += sizes[t]
-    return Disagreement(bool(moved), total)
-
-
-def _compatible(left: Axes, right: Axes) -> bool:
-    """Whether one is a major part of the other."""
-    return starts_with(left, right) or starts_with(right, left)
 
 
 class _Extension:

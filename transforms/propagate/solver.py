@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gspmd.dialect.axes import overlap
-from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
+from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.propagate.factors import LEVELS, Disagreement, SolverStep, activity, disagreement, propagate
-
-# How many operations ahead a dimension is followed where only that can settle a conflict.
-HORIZON = 8
+from gspmd.transforms.propagate.factors import LEVELS, SolverStep, activity, propagate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,8 +59,7 @@ class Solver:
     whose annotated axes an earlier priority has brought to another dimension of the slot.
 
     `sweeps` counts how often the program was walked. It is bounded: each sweep but the last of a level changes
-    something, and a change divides a slot over more devices, as often at most as their number has prime factors. After
-    that each slot may change once more when it is reconsidered.
+    something, and a change divides a slot over more devices, as often at most as their number has prime factors.
     """
 
     def __init__(
@@ -98,8 +93,6 @@ class Solver:
         # A step depends on the level only through the rule's part in it: levels with the same part share results.
         self._aliases = [[parts.index(part) for part in parts] for parts in self._activities]
         self._memo: dict[tuple[int, ...], tuple[tuple[int, ...], bool]] = {}
-        self._looked_ahead: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self._disagreements: dict[tuple[int, ...], Disagreement] = {}
         self._contested: set[int] = set()
 
     def solve(self) -> None:
@@ -111,7 +104,6 @@ class Solver:
             for level in range(len(LEVELS)):
                 for aggressive in (False, True):
                     self._fixpoint(level, aggressive, priority)
-            self._reconsider(priority)
 
     def _reveal(self, priority: int) -> None:
         """Let annotated dimensions of this priority take part; those of later ones neither give nor take yet.
@@ -170,64 +162,6 @@ class Solver:
                             dirty[user] = 1
             forward = not forward
 
-    # ---- reconsidering ----
-
-    def _reconsider(self, priority: int) -> None:
-        """Give values that operations want differently the sharding that costs least in all of them.
-
-        Until now the first that was asked has decided. The choice is among the shardings that the value's operations
-        would give it and the one that it has; none that splits it into fewer shards is taken.
-        """
-        settled = {change.slot for change in self.history if change.priority < priority}
-        for slot in self._disputed():
-            if slot in settled or len(self._users[slot]) < 2:
-                continue
-            now = self.state[slot]
-            shards = math.prod(self.interner.values[now].shard_counts())
-            offers = {self._offer(index, slot): index for index in reversed(self._users[slot])}
-            offers = {o: i for o, i in offers.items() if math.prod(self.interner.values[o].shard_counts()) >= shards}
-            costs = {offer: self._cost(slot, offer) for offer in {now: 0, **offers}}
-            best = min(costs, key=lambda offer: (costs[offer], offer != now, offers.get(offer, 0)))
-            if best != now:
-                self.state[slot] = best
-                self.history.append(Change(slot, now, best, offers[best], len(LEVELS) - 1, priority))
-
-    def _disputed(self) -> list[int]:
-        """The slots of operations whose tensors contradict each other, in order."""
-        found: dict[int, None] = {}
-        for index, node in enumerate(self.nodes):
-            if self._disagreement(index, tuple([self.state[s] for s in node.slots])).conflicts:
-                found.update(dict.fromkeys(node.slots))
-        return sorted(found)
-
-    def _cost(self, slot: int, number: int) -> float:
-        """Bytes to move in the operations around a slot if it has this sharding."""
-        total = 0.0
-        for index in self._users[slot]:
-            slots = self.nodes[index].slots
-            total += self._disagreement(index, tuple([number if s == slot else self.state[s] for s in slots])).bytes
-        return total
-
-    def _disagreement(self, index: int, numbers: tuple[int, ...]) -> Disagreement:
-        key = (self._kinds[index], *numbers)
-        found = self._disagreements.get(key)
-        if found is None:
-            shardings = tuple(self.interner.values[number] for number in numbers)
-            rule = self.rules[self.nodes[index].rule]
-            found = self._disagreements[key] = disagreement(rule, shardings, self._sizes[index])
-        return found
-
-    def _offer(self, index: int, slot: int) -> int:
-        """What a node would give a slot that had only its annotation."""
-        node, level = self.nodes[index], len(LEVELS) - 1
-        blank = self.interner(self.annotated[slot])
-        before = tuple([blank if s == slot else self.state[s] for s in node.slots])
-        key = (self._kinds[index], self._aliases[node.rule][level], *before)
-        after, contested = self._memo.get(key) or self._undisputed(key, index, before, level)
-        if contested:
-            after = self._settled(index, before, level)
-        return after[node.slots.index(slot)]
-
     # ---- steps ----
 
     def _first(self, level: int, aggressive: bool) -> bytearray:
@@ -251,64 +185,23 @@ class Solver:
         return found
 
     def _settled(self, index: int, before: tuple[int, ...], level: int) -> tuple[int, ...]:
-        """The state after a step that settles conflicts; one that looks ahead is only remembered for its node."""
-        node = self.nodes[index]
-        key = (self._kinds[index], -1 - self._aliases[node.rule][level], *before)
-        own = (index, *key)
-        after = self._memo[key][0] if key in self._memo else self._looked_ahead.get(own)
-        if after is None:
-            step = self._step(index, before, level, functools.partial(self._lifetime, node))
-            after = self._numbers(before, step)
-            if step.looked_ahead:
-                self._looked_ahead[own] = after
-            else:
-                self._memo[key] = after, False
-        return after
+        """The state after a step that settles conflicts."""
+        key = (self._kinds[index], -1 - self._aliases[self.nodes[index].rule][level], *before)
+        found = self._memo.get(key)
+        if found is None:
+            found = self._memo[key] = self._numbers(before, self._step(index, before, level, aggressive=True)), False
+        return found[0]
 
-    def _step(
-        self, index: int, before: tuple[int, ...], level: int, lifetime: Callable[[int], int] | None = None
-    ) -> SolverStep:
+    def _step(self, index: int, before: tuple[int, ...], level: int, aggressive: bool = False) -> SolverStep:
         rule = self.nodes[index].rule
         shardings = tuple(self.interner.values[i] for i in before)
         active = self._activities[rule][level]
         if active is None:
             return SolverStep(shardings, False)
-        return propagate(self.rules[rule], shardings, self._sizes[index], active, lifetime)
+        return propagate(self.rules[rule], shardings, self._sizes[index], active, aggressive)
 
     def _numbers(self, before: tuple[int, ...], step: SolverStep) -> tuple[int, ...]:
         values, intern = self.interner.values, self.interner
         return tuple(
             number if new is values[number] else intern(new) for number, new in zip(before, step.shardings, strict=True)
         )
-
-    def _lifetime(self, node: Node, factor: int) -> int:
-        """How many operations behind the node the factor lives through before one ends it, HORIZON if none does."""
-        frontier = self._results_with(node, factor)
-        if not frontier:
-            return 0
-        seen = set(frontier)
-        for steps in range(1, HORIZON):
-            reached: set[tuple[int, int]] = set()
-            for slot, dim in frontier:
-                for user in self._users[slot]:
-                    rule = self.rules[self.nodes[user].rule]
-                    for tensor, mapping in enumerate(rule.operands):
-                        if self.nodes[user].slots[tensor] == slot and mapping[dim]:
-                            lives = self._results_with(self.nodes[user], mapping[dim][0])
-                            if not lives or rule.kinds[mapping[dim][0]] is not PASS_THROUGH:
-                                return steps
-                            reached |= lives
-            frontier = reached - seen
-            seen |= reached
-        return HORIZON
-
-    def _results_with(self, node: Node, factor: int) -> set[tuple[int, int]]:
-        """Slots and dimensions of the node's results that have the factor."""
-        rule = self.rules[node.rule]
-        slots = node.slots[len(rule.operands) :]
-        return {
-            (slot, dim)
-            for slot, mapping in zip(slots, rule.results, strict=True)
-            for dim, factors in enumerate(mapping)
-            if factor in factors
-        }

@@ -5,7 +5,7 @@ learn. `fold` takes all but some at each end out of a function, and `unfold` put
 the rest, by what they made of the two in the middle.
 """
 
-from gspmd.transforms.reroll.fold import KEPT, Fold, fold
+from gspmd.transforms.reroll.fold import KEPT, Fold, fold, mark_layers
 from gspmd.transforms.reroll.unfold import Unlike, unfold
 
-__all__ = ["KEPT", "Fold", "Unlike", "fold", "unfold"]
+__all__ = ["KEPT", "Fold", "Unlike", "fold", "mark_layers", "unfold"]

@@ -28,6 +28,9 @@ KEPT = (LEAST_KEPT, LEAST_KEPT + 1)
 LEAST = 300
 """How many operations have to go so that it is worth it: to find out takes a twentieth of what the passes take."""
 
+LEAST_ALIKE = 30
+"""How many operations layers have to have, those at the ends left out, to be decided alike where none are taken out."""
+
 _ALIAS = "tf.aliasing_output"
 _OWN = frozenset({NAME, _ALIAS, "jax.result_info"})  # what arguments and results of layers need not have in common
 
@@ -84,13 +87,17 @@ class Fold:
 def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = LEAST) -> Fold | None:
     """Take layers out of the middle, all but the first number of `kept` at each end that is possible.
 
-    None, and nothing done, where that takes out fewer operations than `least`.
+    None where that takes out fewer operations than `least`. What is the same in all layers is marked in any case, as it
+    is decided alike.
     """
     block = function.regions[0]
-    found_layers = find_layers(list(block), block.arguments, kept, least)
+    found_layers = find_layers(list(block), block.arguments, kept, min(least, LEAST_ALIKE))
     if found_layers is None:
         return None
     layers, kept_layers = found_layers
+    if (layers.last - layers.first + 1 - 2 * kept_layers) * sum(run.period for run in layers.runs) < least:
+        _mark_alike(layers, range(0), 0)
+        return None
     before, behind = layers.first + kept_layers - 1, layers.last - kept_layers + 1
     missing = range(before + 1, behind)
     if not layers.are_used_within(before, behind, len(layers.ops) - 1):
@@ -105,6 +112,11 @@ def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = LEAST) ->
     _rewire(layers, found)
     _erase(function, layers, found)
     return found
+
+
+def mark_layers(function: Operation) -> None:
+    """Mark what is the same in layers that repeat, and take none out."""
+    fold(function, least=1 << 62)
 
 
 def _ends(function: Operation, key: str, layers: Layers, values: Iterable[int], missing: range) -> Ends:
@@ -159,21 +171,31 @@ def _common(entry: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
 
 def _mark(layers: Layers, fold: Fold) -> None:
     """Give every operation of layers that stay a location of its own, and say of those in the middle that they are."""
-    context = context_of(layers.ops[0])
-    first = 0  # the number of the first operation of a run in its layer
+    _mark_alike(layers, fold.missing, len(fold.missing))
     for number, run in enumerate(layers.runs):
         for layer in run.layers:
             if layer in fold.missing:
                 continue
             for position, index in enumerate(run.operations(layer)):
                 op = layers.ops[index]
-                if layer in (fold.before, fold.behind):
-                    what = [int(layer == fold.behind), first + position, len(fold.missing)]
-                    op.attributes[IN_MIDDLE] = ir.DenseI64ArrayAttr.get(what, context)
                 for part, each in enumerate((op, *op.walk()) if op.regions else (op,)):
                     each.location = type(each.location)._CAPICreate(each.location._CAPIPtr)
                     fold.alive.append(each.location)
                     fold.origins[id(each.location)] = OpPlace((number, position, part), layer)
+
+
+def _mark_alike(layers: Layers, missing: range, count: int) -> None:
+    """Say of operations of layers in which they are, and where there; those beside missing ones stand for these."""
+    context = context_of(layers.ops[0])
+    beside = (missing.start - 1, missing.stop) if missing else ()
+    first = 0  # the number of the first operation of a run in its layer
+    for run in layers.runs:
+        for layer in run.layers:
+            if layer in missing or not layers.first <= layer <= layers.last:
+                continue
+            for position, index in enumerate(run.operations(layer)):
+                what = [layer, first + position, count if layer in beside else 0]
+                layers.ops[index].attributes[IN_MIDDLE] = ir.DenseI64ArrayAttr.get(what, context)
         first += run.period
 
 

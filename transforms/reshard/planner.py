@@ -17,10 +17,8 @@ Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
 
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
@@ -59,8 +57,8 @@ class Planner:
 
     With `max_temporary_bytes`, no device holds more than that of a value on its way, or than of source and target,
     where there is such a path; else the path that holds least is taken. With 0, paths that hold more are taken where
-    they save enough time. A search gives up after `max_moves` moves, for one reshard or for all that are planned while
-    one operation's strategy is chosen, and the best path found is taken. `moves_tried` are those of all searches.
+    they save enough time. A search gives up after `max_moves` moves, and the best path found is taken.
+    `moves_tried` are those of all searches.
     """
 
     def __init__(
@@ -76,19 +74,6 @@ class Planner:
         self.max_moves = max_moves
         self.moves_tried = 0
         self._memo: dict[_Question, Path] = {}
-        # Inside `choosing`: the budget that is left, and the paths whose search was given up.
-        self._shared: MoveBudget | None = None
-        self._rough: dict[_Question, Path] = {}
-
-    @contextlib.contextmanager
-    def choosing(self) -> Iterator[MoveBudget]:
-        """Plan all reshards inside with the budget of one; yields that budget."""
-        self._shared = MoveBudget(self.max_moves)
-        try:
-            yield self._shared
-        finally:
-            self._shared = None
-            self._rough.clear()
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target.
@@ -100,16 +85,14 @@ class Planner:
         if source == target:
             return Path((), 0.0)
         key = (type_, source, target)
-        found = self._memo.get(key) or self._rough.get(key)
+        found = self._memo.get(key)
         if found is None:
-            budget = self._shared or MoveBudget(self.max_moves)
-            before = budget.left
+            budget = MoveBudget(self.max_moves)
             found = self._search(type_, source, target, budget)
-            self.moves_tried += before - budget.left
+            self.moves_tried += self.max_moves - budget.left
             if budget.used_up:
                 found = dataclasses.replace(found, complete=False)
-            memo = self._memo if found.complete or self._shared is None else self._rough
-            memo[key] = found
+            self._memo[key] = found
         return found
 
     def nearest(

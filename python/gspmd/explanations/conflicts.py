@@ -15,13 +15,13 @@ from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, REDUCTION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.derivations import Derivation, Explainer
-from gspmd.transforms.ir.modules import context_of
+from gspmd.transforms.decide import Decided
+from gspmd.transforms.decide.alternatives import Alternatives
 from gspmd.transforms.ir.operations import Location, Operation
+from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.ops import every_row
-from gspmd.transforms.reshard import Chooser, Decision, Planner
-from gspmd.transforms.reshard.strategy import Situation, Strategy
+from gspmd.transforms.reshard import Decision, Planner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,9 +84,8 @@ class Conflict:
     `reasons` say what disagrees; `collectives` are those it needs (none if slicing suffices, or what it needs was
     moved for an earlier operation); `bytes` are what a device sends for it in one call of the program and `time_s`
     is an estimate of that; `alternatives` are the ways that were compared, the cheapest first, and `time_s` of
-    these counts arithmetic and memory traffic too. What all tensors agree on is kept unless another way is much
-    cheaper (`reshard.strategy`), so the chosen one need not be the first. `numbers` are those of the collectives among
-    all of the partitioned program.
+    these counts arithmetic and memory traffic too, as the objective of `gspmd-decide` does. `numbers` are those of the
+    collectives among all of the partitioned program.
     """
 
     operation: str
@@ -132,11 +131,12 @@ def place_of(location: Location) -> int | None:
 
 
 def find_conflicts(
-    explainer: Explainer, decisions: Sequence[Decision], module: Operation, hardware: Hardware, planned: Hardware
+    explainer: Explainer, decided: Decided, moved: Sequence[Decision], module: Operation, hardware: Hardware
 ) -> tuple[Conflict, ...]:
     """The conflicts of a partitioned module, the most expensive first. Every collective belongs to exactly one.
 
-    Times are those of `hardware`; alternatives were compared for what the program was `planned` for.
+    `moved` is where operands and results were moved. Times are those of `hardware`; alternatives have those of the
+    objective.
     """
     made: dict[int | None, dict[int, Collective]] = {}
     times_s: dict[int | None, float] = {}
@@ -146,25 +146,25 @@ def find_conflicts(
         made.setdefault(place, {})[number] = collective
         once = time_of(op, collective, mesh, hardware)
         times_s[place] = times_s.get(place, 0.0) + once * (collective.count or 1)
-    decided: dict[int | None, list[Decision]] = {}
-    for decision in decisions:
-        decided.setdefault(place_of(decision.location), []).append(decision)
-    finder = _ConflictFinder(explainer, planned)
+    decisions: dict[int | None, list[Decision]] = {}
+    for decision in moved:
+        decisions.setdefault(place_of(decision.location), []).append(decision)
+    finder = _ConflictFinder(explainer, decided)
     found = [
-        finder.conflict(place, decided.get(place, []), made.get(place, {}), times_s.get(place, 0.0))
-        for place in sorted({*made, *decided}, key=lambda p: -1 if p is None else p)
+        finder.conflict(place, decisions.get(place, []), made.get(place, {}), times_s.get(place, 0.0))
+        for place in sorted({*made, *decisions}, key=lambda p: -1 if p is None else p)
     ]
     return tuple(sorted(found, key=lambda conflict: -conflict.time_s))
 
 
 class _ConflictFinder:
-    def __init__(self, explainer: Explainer, planned: Hardware) -> None:
+    def __init__(self, explainer: Explainer, decided: Decided) -> None:
         self.explainer = explainer
         self.mesh = explainer.completion.annotated.mesh
-        self.chooser = Chooser(
-            Planner(self.mesh, planned), every_row(), context_of(explainer.completion.annotated.module)
-        )
-        self._candidates: dict[Situation, list[tuple[Strategy, float]]] = {}
+        self._planner = Planner(self.mesh)
+        self._ways = Alternatives(decided.problem, decided.solution.states)
+        places = decided.problem.places.place.values()
+        self._op_at = {place_of(place.op.ir.location): place.op for place in places if place.op is not None}
 
     def conflict(
         self, place: int | None, decisions: list[Decision], made: Mapping[int, Collective], time_s: float
@@ -177,12 +177,10 @@ class _ConflictFinder:
             tensors.extend(self._tensors(place, decision))
             reasons.extend(self._reasons(decision))
             reasons.extend(self._elsewhere(place, decision, collectives))
-            if not decision.complete:
-                reasons.append("there are too many ways to compare all; max-reshard-moves allows for more")
         if not decisions:
             reasons = list(dict.fromkeys(c.cause for c in collectives))
         sent = sum(c.bytes * (c.count or 1) for c in collectives)
-        alternatives = self._alternatives(decisions)
+        alternatives = self._alternatives(self._op_at.get(place)) if decisions else ()
         return Conflict(
             operation=operation,
             value=value,
@@ -291,7 +289,7 @@ class _ConflictFinder:
             definer = program.value_def[values[index]]
             if have == runs or runs.unreduced or (definer >= 0 and program.ops[definer].splittable):
                 continue
-            path = self.chooser.planner.plan(program.value_type[values[index]], have, runs)
+            path = self._planner.plan(program.value_type[values[index]], have, runs)
             if any(step.kind != "all_slice" for step in path.steps):
                 yield f"operand {index} was moved for an earlier operation"
 
@@ -307,22 +305,14 @@ class _ConflictFinder:
 
     # ---- what else could have been done ----
 
-    def _alternatives(self, decisions: list[Decision]) -> tuple[Alternative, ...]:
-        found = []
-        for decision in decisions:
-            if decision.rule is None or decision.situation is None:
-                continue  # nothing to choose, or the choice was made for the operation before
-            for strategy, sent in self._strategies(decision.rule, decision.situation):
-                chosen = strategy.operands + strategy.results == decision.runs
-                shardings = strategy.operands, strategy.results
-                found.append(Alternative(*shardings, round(sent), strategy.time_s, chosen))
-        return tuple(found)
-
-    def _strategies(self, rule: OpShardingRule, situation: Situation) -> list[tuple[Strategy, float]]:
-        """All ways with the bytes that a device sends for each."""
-        if situation not in self._candidates:
-            self._candidates[situation] = self.chooser.candidates(rule, situation)
-        return self._candidates[situation]
+    def _alternatives(self, op: Op | None) -> tuple[Alternative, ...]:
+        if op is None:
+            return ()
+        count = len(op.operands)
+        return tuple(
+            Alternative(way.shardings[:count], way.shardings[count:], round(way.bytes), way.time_s, way.is_chosen)
+            for way in self._ways.of(op)
+        )
 
 
 def _form(sharding: TensorSharding) -> str:

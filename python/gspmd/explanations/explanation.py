@@ -27,14 +27,15 @@ from gspmd.explanations.derivations import Derivation, Explainer, Origin
 from gspmd.explanations.value_names import GivenNames, given_text
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
+from gspmd.transforms.decide import ChangedValue, Decide, Decided, decide
+from gspmd.transforms.decide.terms import Terms, terms_of
 from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import write_module
-from gspmd.transforms.machine.target_file import planned_for, read_hardware
+from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
-from gspmd.transforms.refine import Refine, Refinement, refine
 from gspmd.transforms.reshard import Reshard, reshard
 
 
@@ -82,7 +83,7 @@ class ExplainedValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefinedValue:
-    """A value that does not run with the sharding that propagation found: `gspmd-refine` found a cheaper one.
+    """A value that does not run with the sharding that propagation found: `gspmd-decide` found a cheaper one.
 
     It is cheaper for the operations that make and use the value, all together.
     """
@@ -111,13 +112,14 @@ class Explanation:
         module: ir.Module,
         names: GivenNames,
         given_text: str,
+        decide: Decide,
         reshard: Reshard,
         later: Sequence[Pass],
     ) -> None:
         self.explainer = explainer
         self._module = module
         self.names = names
-        self._reshard = reshard
+        self._decide, self._reshard = decide, reshard
         self._later = later
         self.given_text = given_text
         self.mesh: Mesh = explainer.completion.annotated.mesh
@@ -147,7 +149,7 @@ class Explanation:
         )
 
     @functools.cached_property
-    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...]]:
+    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...], Decided]:
         """Partitioning goes on from here, on what was completed, which the module has only when it is finished."""
         module, top = self._module, self.explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
@@ -155,20 +157,18 @@ class Explanation:
             self.explainer.completion.write()
             planned = self._reshard
             limits = planned.max_temporary_bytes, planned.max_reshard_moves
-            refinements = refine(top, planned.replicate_unsupported, planned.target, *limits)
-            refined = tuple(map(self._refined, refinements))
-            decisions = reshard(top, planned.replicate_unsupported, planned.target, None, *limits)
+            decided = decide(top, planned.replicate_unsupported, planned.target, self._decide.effort)
+            refined = tuple(map(self._refined, decided.changed))
+            moved = reshard(top, planned.replicate_unsupported, planned.target, None, *limits)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
-            found = find_conflicts(
-                self.explainer, decisions, top, read_hardware(target, mesh), planned_for(target, mesh)
-            )
+            found = find_conflicts(self.explainer, decided, moved, top, read_hardware(target, mesh))
             write_module(top, module)
             module.operation.verify()
-        return found, Partitioned(module), refined
+        return found, Partitioned(module), refined, decided
 
-    def _refined(self, refinement: Refinement) -> RefinedValue:
+    def _refined(self, refinement: ChangedValue) -> RefinedValue:
         explainer, place = self.explainer, place_of(refinement.op.location)
         program = explainer.program
         if refinement.op.name == FUNCTION:
@@ -200,6 +200,18 @@ class Explanation:
     def refinements(self) -> tuple[RefinedValue, ...]:
         """The values that run with another sharding than propagation found, in program order."""
         return self._costs[2]
+
+    @functools.cached_property
+    def terms(self) -> Terms:
+        """What the decision costs a device in a step, by the terms of the objective."""
+        decided = self._costs[3]
+        with self._module.context:
+            return terms_of(decided.problem, decided.solution.states)
+
+    @property
+    def gap(self) -> float:
+        """How much less the best decision may cost under the objective, as a part: 0 where it is proven the best."""
+        return self._costs[3].solution.gap
 
     @property
     def partitioned(self) -> Partitioned:
@@ -248,11 +260,12 @@ class Explanation:
         return counts.most_common()
 
     def to_dict(self) -> dict[str, Any]:
-        """`mesh`, `values` and `conflicts`, as JSON holds them."""
+        """`mesh`, `values`, `conflicts` and `decision`, as JSON holds them."""
         return {
             "mesh": dict(self.mesh.axes),
             "values": [value.to_dict() for value in self.values],
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
+            "decision": {"gap": self.gap, "terms_s": self.terms.named},
         }
 
 
@@ -268,8 +281,8 @@ def explain(
     """Explain the shardings of a program; arguments and errors are those of `gspmd.partition`."""
     passes = passes_of(num_partitions, replicate_unsupported, target=target, options=options)
     place = next(index for index, pass_ in enumerate(passes) if isinstance(pass_, Propagate))
-    early, (refining, resharding, *later) = passes[:place], passes[place + 1 :]
-    assert isinstance(refining, Refine)
+    early, (deciding, resharding, *later) = passes[:place], passes[place + 1 :]
+    assert isinstance(deciding, Decide)
     assert isinstance(resharding, Reshard)
     module = read_program(program)
     context = module.context
@@ -281,7 +294,7 @@ def explain(
     run_in_memory(early, top, module, attaching(custom_rules))
     with context, ir.Location.unknown(context):
         explainer = Explainer(complete(top, replicate_unsupported), names)
-    return Explanation(explainer, module, names, given, resharding, later)
+    return Explanation(explainer, module, names, given, deciding, resharding, later)
 
 
 def _on_devices(sharding: TensorSharding, ids: tuple[int, ...]) -> TensorSharding:

@@ -14,6 +14,7 @@ from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
+_PROVEN = 1e-9  # a gap that is rounding
 
 
 def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
@@ -29,9 +30,17 @@ def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
     refined = explanation.refinements
     if refined:
         rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
-        lines += ["", f"{len(refined)} values run as is cheapest for all operations around them:"]
+        lines += ["", f"{len(refined)} values run otherwise than propagation has them, as costs least together:"]
         lines += [*table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
-    return [*lines, "", *conflict_summary_lines(explanation.conflicts, most)]
+    return [*lines, "", *conflict_summary_lines(explanation.conflicts, most), "", *_decision_lines(explanation)]
+
+
+def _decision_lines(explanation: Explanation) -> list[str]:
+    """How good the decision is under the objective, and what it is made of."""
+    gap = explanation.gap
+    best = "proven the best" if gap < _PROVEN else f"within {max(gap, 1e-4):.2%} of the best"
+    terms = [(_time(seconds), name) for name, seconds in explanation.terms.named.items() if seconds]
+    return [f"this decision is {best} under the objective", *table([("counts", "term"), *terms], right=(0,))]
 
 
 def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> list[str]:

@@ -150,7 +150,9 @@ def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_
     with run.going_on():
         if any(pass_.counts_layers for pass_ in passes) or not _run_folded(run, passes, module, after):
             with in_memory(module) as top:
-                run.apply_all(passes, top, after)
+                run.apply_all(passes, top, after, stop=1)
+                reroll.mark_layers(main_function(top))
+                run.apply_all(passes, top, after, start=1)
         module.operation.verify()
 
 

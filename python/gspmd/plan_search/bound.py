@@ -12,9 +12,11 @@ from gspmd import api
 from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.operations import flops_of
 from gspmd.costs.work import work_of
+from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.meshes import put_mesh
 from gspmd.reading import read_program
 from gspmd.runtime.unannotated import has_manual_regions, strip
+from gspmd.transforms.decide.work import CONTRACTIONS
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.program import BARRIER, Op, Program
@@ -22,7 +24,6 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import traits_of
-from gspmd.transforms.reshard.strategy import CONTRACTIONS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +39,6 @@ class Bound:
 
 
 WORK = "arithmetic, and what is read and written in any case, divided evenly"
-COMMUNICATION = "what has to be computed and sent where like values are split alike, by the integer program"
-
-
-def largest_bound(work_s: float, least_s: float = 0.0) -> Bound:
-    """The larger of `work_bound_s` and the bound of the integer program."""
-    return max(Bound(work_s, WORK), Bound(least_s, COMMUNICATION), key=lambda bound: bound.seconds)
 
 
 def work_bound_s(
@@ -52,9 +47,9 @@ def work_bound_s(
     """Seconds that the work of a program takes at least on the devices of its mesh, however it is split.
 
     A device that does a part of an operation does at least its share of the arithmetic, and of what is written and read
-    in any case (`_LeastTraffic`). The operations are those of the program without annotations, partitioned, and so
-    without what is done twice. Where parts of it are manual, or arguments are sums over devices, there is no such
-    program; the operations are those of the program as it is, of which only the arithmetic counts.
+    in any case (`_LeastTraffic`). The operations are those of the program without annotations, partitioned for one
+    device, and so without what is done twice. Where parts of it are manual, or arguments are sums over devices, there
+    is no such program; the operations are those of the program as it is, of which only the arithmetic counts.
 
     `annotated` is the program as it is ingested, and `arguments` are those of `gspmd.partition`. Errors: those of
     `gspmd.partition`.
@@ -65,8 +60,8 @@ def work_bound_s(
     whole = read_program(module)
     with in_memory(whole) as top:
         strip(top)
-    put_mesh(whole, annotated.mesh)
-    program = Program(model_of(api.partition(whole, **arguments).module))
+    put_mesh(whole, Mesh((("x", 1),), name="mesh"))
+    program = Program(model_of(api.partition(whole, **{**arguments, "target": ""}).module))
     buffers, total_s = Buffers(program), 0.0
     least = _LeastTraffic(program, buffers)
     for each in work_of(program, buffers).operations:

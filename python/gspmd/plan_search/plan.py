@@ -1,4 +1,4 @@
-"""What a search found: a decision for each role of arguments, constraints, and what the program costs with them."""
+"""What a search found: a decision for each role, and what the program costs with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from gspmd.plan_search.pipelining import PipelineProposal
 from gspmd.plan_search.pricing import Dims, sharding_of
 from gspmd.suggestions.annotating import GivenValue
 from gspmd.suggestions.source_patch import SourcePatch, spec_text
-from gspmd.suggestions.suggesting import Suggestion
 
 _FORM = 1
 _MOST_BYTES = 2**26
@@ -36,9 +35,9 @@ class PlanDecision:
     `values` are those inside, and `patches` the changes of the source that constrain them, as far as that shows the
     expressions that make them.
     `dims` are the axes of each dimension, None where it is left to propagation. `is_given` says that the program had
-    the annotation, `is_pinned` that a plan file did. `worth` is what the program costs where this alone is left to
-    propagation; `next_dims` and `next_worth` are the best of the other ways that were tried for it. None where that was
-    not looked at.
+    the annotation, `is_pinned` that a plan file did. `next_dims` is how it is split where it must not be so, everything
+    else as costs least then, and `next_cost` what that costs by the problem's prices, in parts of the best solution.
+    None where that was not looked at.
     """
 
     label: str
@@ -48,9 +47,8 @@ class PlanDecision:
     dims: Dims | None
     is_given: bool
     is_pinned: bool
-    worth: Outcome | None = None
     next_dims: Dims | None = None
-    next_worth: Outcome | None = None
+    next_cost: float | None = None
     values: tuple[GivenValue, ...] = ()
     patches: tuple[SourcePatch, ...] = ()
 
@@ -74,9 +72,8 @@ class PlanDecision:
             "sharding": _listed(self.dims),
             "given": self.is_given,
             "pinned": self.is_pinned,
-            "without": None if self.worth is None else self.worth.to_dict(),
             "next_sharding": _listed(self.next_dims),
-            "next": None if self.next_worth is None else self.next_worth.to_dict(),
+            "next_cost": self.next_cost,
             "places": self.places(),
             "patches": [patch.to_dict() for patch in self.patches],
         }
@@ -91,10 +88,10 @@ class ShardingPlan:
     """Annotations for a program, and what it costs with them.
 
     `baselines` are the ways to split it that people know, by name, with the same figures; `tried` is how many were
-    priced. No plan is faster than the `bound`. `constraints` are further annotations on values inside. What `decisions`
-    are worth compares with `reference`, the plan's cost without these. `module` is the annotated program, and
-    `compiled` what the target's compiler makes of it, where that was asked for. `pipelining` is a pipeline that would
-    take less, for which the program has to be written otherwise; None where none would.
+    priced. No plan is faster than the `bound`. By the prices of the decision problem, its solution is at most by the
+    part `gap` from the best one. `module` is the annotated program, and `compiled` what the target's compiler makes of
+    it, where that was asked for. `pipelining` is a pipeline that would take less, for which the program has to be
+    written otherwise; None where none would.
     """
 
     mesh: Mesh
@@ -102,10 +99,9 @@ class ShardingPlan:
     outcome: Outcome
     most_bytes: float
     bound: Bound
+    gap: float
     baselines: Mapping[str, Outcome]
     decisions: tuple[PlanDecision, ...]
-    reference: Outcome
-    constraints: tuple[Suggestion, ...]
     tried: int
     seconds: float
     is_complete: bool
@@ -142,11 +138,10 @@ class ShardingPlan:
             "target": self.target,
             "most_bytes": self.most_bytes,
             "outcome": self.outcome.to_dict(),
-            "reference": self.reference.to_dict(),
             "bound": self.bound.to_dict(),
+            "gap": self.gap,
             "baselines": {name: outcome.to_dict() for name, outcome in self.baselines.items()},
             "decisions": [decision.to_dict() for decision in self.decisions],
-            "constraints": [each.to_dict(each.outcome) for each in self.constraints],
             "compiled": None if self.compiled is None else self.compiled.to_dict(),
             "pipelining": None if self.pipelining is None else self.pipelining.to_dict(),
             "tried": self.tried,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.plan_search.pipelining import AXIS, PipelineProposal
 from gspmd.plan_search.plan import PlanDecision, ShardingPlan
 from gspmd.plan_search.pricing import Dims
 from gspmd.suggestions.source_patch import SourcePatch
-from gspmd.suggestions.text import patch_lines, written_lines
+from gspmd.suggestions.text import patch_lines
 from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text
 
-_SAME = 5e-4  # a part that is told as nothing
+_SAME = 0.05  # percent that are told as nothing
 _MOST = 40  # decisions that are told
 
 
@@ -30,6 +28,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         part = bound.seconds / plan.outcome.step_s if plan.outcome.step_s else 1.0
         least = f"{time_text(bound.seconds)}, {100 * part:.0f} % of the step"
         lines += fitted([f"no plan takes less than {least}: {bound.reason}"])
+    lines += fitted([f"by the prices it was found by, it is within {100 * max(plan.gap, 1e-4):.2g} % of the best plan"])
     if plan.compiled is not None:
         made = plan.compiled
         sent, held = bytes_text(made.sent_bytes), bytes_text(made.memory_bytes)
@@ -40,8 +39,8 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         ("values inside", [decision for decision in decided if decision.values]),
     ):
         if some:
-            head = (what, "type", "sharding", "left open", "next best")
-            lines += ["", *table([head, *(_row(decision, plan.reference) for decision in some[:_MOST])])]
+            head = (what, "type", "sharding", *(("next best",) if what == "arguments" else ()))
+            lines += ["", *table([head, *(_row(decision)[: len(head)] for decision in some[:_MOST])])]
             if len(some) > _MOST:
                 lines.append(f"  ... and {len(some) - _MOST} more, which --json and --plan have")
     shown: set[SourcePatch] = set()
@@ -50,15 +49,9 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
     free = [decision.label for decision in plan.decisions if decision.dims is None and not decision.values]
     if free:
         lines += fitted([f"left to propagation: {', '.join(free)}"])
-    for number, constraint in enumerate(plan.constraints, 1):
-        lines += [
-            "",
-            *fitted([f"constraint {number}: {constraint.annotation}"]),
-            *(f"   {line}" for line in written_lines(constraint)),
-        ]
     if plan.pipelining is not None:
         lines += ["", *fitted(_pipeline_lines(plan.pipelining, plan.outcome.step_s))]
-    end = "no other decision is better" if plan.is_complete else "the time was up"
+    end = "no other solution promises more" if plan.is_complete else "the time was up"
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
 
@@ -94,32 +87,14 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
     return time_text(outcome.step_s), bytes_text(outcome.sent_bytes), bytes_text(outcome.memory_bytes) + too_much
 
 
-def _row(decision: PlanDecision, best: Outcome) -> tuple[str, ...]:
+def _row(decision: PlanDecision) -> tuple[str, ...]:
     assert decision.dims is not None, "it was decided"
     count = f" (x{decision.count})" if decision.count > 1 else ""
     said = " (given)" if decision.is_given else " (pinned)" if decision.is_pinned else ""
     next_ = ""
-    if decision.next_worth is not None:
-        way = "open" if decision.next_dims is None else dims_text(decision.next_dims)
-        next_ = f"{way}: {_change(decision.next_worth, best)}"
-    worth = "" if decision.worth is None else _change(decision.worth, best)
+    if decision.next_dims is not None and decision.next_cost is not None:
+        more = 100 * (decision.next_cost - 1)
+        next_ = f"{dims_text(decision.next_dims)}: " + (f"{more:+.1f} %" if abs(more) >= _SAME else "as good")
     places = decision.places()
     label = f"{places[0]}{' ..' if len(places) > 1 else ''}" if places else decision.label
-    return label + count, decision.type, dims_text(decision.dims) + said, worth, next_
-
-
-def _change(other: Outcome, best: Outcome) -> str:
-    """`step +12.0 %`: how much worse the other is."""
-    changes: Sequence[tuple[str, float, float]] = (
-        ("step", other.step_s, best.step_s),
-        ("sent", other.sent_bytes, best.sent_bytes),
-        ("memory", other.memory_bytes, best.memory_bytes),
-    )
-    if best.fits and not other.fits:
-        return f"does not fit: {bytes_text(other.memory_bytes)}"
-    for name, theirs, ours in changes:
-        if ours and abs(theirs / ours - 1) >= _SAME:
-            return f"{name} {100 * (theirs / ours - 1):+.1f} %"
-        if not ours and theirs:
-            return f"{name} {bytes_text(theirs)}"
-    return "the same"
+    return label + count, decision.type, dims_text(decision.dims) + said, next_

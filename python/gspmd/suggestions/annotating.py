@@ -49,13 +49,20 @@ class GivenValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueAnnotation:
-    """A sharding for a value of the given program."""
+    """A sharding for a value of the given program, and for `more` that are of the same role, as in other layers."""
 
     value: GivenValue
     sharding: TensorSharding
+    more: tuple[GivenValue, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.value.called} {print_dims(self.sharding)}"
+        more = f" and {len(self.more)} like it" if self.more else ""
+        return f"{self.value.called}{more} {print_dims(self.sharding)}"
+
+    @property
+    def single(self) -> list[ValueAnnotation]:
+        """One for each value."""
+        return [ValueAnnotation(value, self.sharding) for value in (self.value, *self.more)]
 
     @property
     def sdy(self) -> str:
@@ -66,11 +73,12 @@ class ValueAnnotation:
 
     def apply(self, module: ir.Module) -> None:
         """Write it into the module, in which nothing else changes."""
+        values = (self.value, *self.more)
         if self.value.operation is None:
             with module.context, ir.Location.unknown():
-                annotate_arguments(module, {self.value.result: self.sharding})
+                annotate_arguments(module, {value.result: self.sharding for value in values})
         else:
-            constrain_results(module, {(self.value.operation, self.value.result): self.sharding})
+            constrain_results(module, {value.place: self.sharding for value in values})
 
 
 def constrain_results(module: ir.Module, shardings: Mapping[tuple[int, int], TensorSharding]) -> None:

@@ -1,201 +1,132 @@
-"""Which annotations are worth a try, the most promising first.
+"""Which annotations are worth a try, the most promising first, by the decision problem of the program.
 
-Two kinds are. A dimension that an axis does not split yet might be split over it: what that could save is time of the
-operations that it, or a dimension tied to it, occurs in, and memory of their tensors. And where tensors of an operation
-disagree, one of them might be annotated as another way to run the operation has it: what that could save is what the
-conflict costs.
+Arguments that are not annotated lie as they are decided upon when the program is partitioned: no finer than
+propagation has them. What it would cost if one role of them, in all layers, lay otherwise is a solution of the problem
+in which only that one is free. So every role is looked at. Values inside are what such solutions make of them. Other
+ways to split these, and what no axis divides, have no such price and come last.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 
-from gspmd.dialect.axes import Axis, size_of
-from gspmd.dialect.sharding import TensorSharding
-from gspmd.explanations.conflicts import Conflict
-from gspmd.explanations.derivations import Explainer
+from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.explanations.explanation import Explanation
+from gspmd.plan_search.plan_problem import Choice, Mask, PlanProblem
+from gspmd.plan_search.roles import DecidedRole
 from gspmd.suggestions.annotating import GivenValue, ValueAnnotation
-from gspmd.suggestions.operation_times import bytes_of, operation_times
-from gspmd.suggestions.tied_dimensions import TiedDimensions
-from gspmd.transforms.ir.program import CONSTRAINT
-from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.propagate import Completion
+from gspmd.transforms.decide.objective import BYTES_ALONE
 
-_MOST_WAYS = 4  # of one conflict that are tried
-_MOST_MEMBERS = 2  # arguments, and other values, of a group of tied dimensions that are tried
+_WAYS = 2  # of each role that are tried, the best ones
+_INSIDE = 3  # solutions whose values inside are tried as constraints
+_SINGLE = 4  # values of a kind that are also tried one by one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PromisingAnnotation:
-    """An annotation to try, and the seconds, or the bytes of memory, that it might save at most."""
+    """An annotation to try, and what the program costs with it by the problem: seconds, or bytes."""
 
     annotation: ValueAnnotation
-    most: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _AnnotatableValue:
-    """A value that can be annotated and nobody has annotated, with its slot and what was completed for it."""
-
-    value: GivenValue
-    slot: int
-    type: TensorType
-    sharding: TensorSharding
+    cost: float
 
 
 class Candidates:
-    """What could be annotated in an explained program, to save time or, with `memory`, memory.
+    """What could be annotated in a program to save a figure: `time`, `bytes` or `memory`.
 
-    Reads the program only when it is made.
+    `known` is the program as it is, partitioned, and `problem` the one with free arguments.
     """
 
-    def __init__(self, explanation: Explanation, hardware: Hardware, memory: bool) -> None:
-        self._memory = memory
-        explainer = explanation.explainer
-        self._hardware = hardware
-        self._mesh = explanation.mesh
-        self._graph = explainer.completion.graph
-        solver = explainer.completion.solver
-        self._shardings = [solver.interner.values[number].closed() for number in solver.state]
-        self._places = {place.value.name: place for place in _places(explanation)}
-        self._tied = TiedDimensions(explainer.completion)
-        self._members: dict[int, list[tuple[_AnnotatableValue, int]]] = defaultdict(list)
-        for place in self._places.values():
-            for dimension, size in enumerate(place.type.shape):
-                if size > 1:
-                    self._members[self._tied.of(place.slot, dimension)].append((place, dimension))
-        self._gains: dict[tuple[int, str], float] = defaultdict(float)
-        self._count_tensors()
-        if not memory:
-            self._count_operations(explainer.completion)
+    def __init__(self, known: Explanation, problem: PlanProblem, save: str) -> None:
+        self._known, self._problem, self._save = known, problem, save
+        values = ((known.names.place_of(name), name) for name in known.explainer.value_names)
+        self._names = {place: name for place, name in values if place is not None}
+        self._roles = problem.roles.roles
+        self._now = {number: self._as_it_is(known, role) for number, role in enumerate(self._roles) if role.arguments}
 
-    def first(self, conflicts: Sequence[Conflict]) -> list[PromisingAnnotation]:
-        """What to try in the program as it is, the most promising first."""
-        found = [*self._of_conflicts(conflicts), *self._splits()]
+    def all(self) -> list[PromisingAnnotation]:
+        """Every candidate, the most promising first."""
+        base = self._solved(None, [])
+        found, solutions = [], [(self._cost(base), base)]
+        for number, role in enumerate(self._roles):
+            banned: list[TensorSharding] = [self._now[number]] if number in self._now else []
+            for _ in range(_WAYS if self._problem.is_open(number) else 0):
+                choice = self._solved(number, banned)
+                sharding = choice.state[number]
+                if sharding is None or sharding in banned:
+                    break
+                banned.append(sharding)
+                solutions.append((self._cost(choice), choice))
+                found.append(PromisingAnnotation(self._argument(role, sharding), self._cost(choice)))
+        solutions.sort(key=lambda each: each[0])
+        for cost, choice in [*solutions[:_INSIDE], (self._cost(base), base)]:
+            found += [PromisingAnnotation(each, cost) for each in self._inside(choice)]
+        found += [PromisingAnnotation(each, math.inf) for each in self._others()]
         best: dict[ValueAnnotation, PromisingAnnotation] = {}
-        for candidate in sorted(found, key=lambda candidate: -candidate.most):
+        for candidate in sorted(found, key=lambda each: (each.cost, each.annotation.value.operation is not None)):
             best.setdefault(candidate.annotation, candidate)
         return list(best.values())
 
-    def further(self, annotation: ValueAnnotation) -> list[ValueAnnotation]:
-        """The same value split along one more axis."""
-        place = self._places[annotation.value.name]
-        found = []
-        for axis, dimension in itertools.product(self._axes(), range(len(place.type.shape))):
-            more = _split(annotation.sharding, place.type.shape, dimension, axis)
-            if more is not None:
-                found.append(ValueAnnotation(annotation.value, more))
-        return found
+    def _solved(self, free: int | None, banned: list[TensorSharding]) -> Choice:
+        """The best solution where all arguments lie as they do, but for one role, which may lie in no banned way."""
+        hardware = BYTES_ALONE.hardware if self._save == "bytes" else None
+        price_s = 1.0 if self._save == "memory" else 0.0
+        return self._problem.choose(self._mask(free, banned), price_s, hardware)
 
-    def _axes(self) -> list[Axis]:
-        return [axis for axis in self._mesh.all_axes() if axis.size > 1]
+    def _mask(self, free: int | None, banned: list[TensorSharding]) -> Mask:
+        numbers = {role: number for number, role in enumerate(self._roles)}
 
-    # ---- dimensions that are not split yet ----
+        def may_be(role: DecidedRole, sharding: TensorSharding) -> bool:
+            number = numbers[role]
+            if number == free:
+                return all(sharding.dim_axes() != each.dim_axes() for each in banned)
+            return sharding.dim_axes() == self._now[number].dim_axes()
 
-    def _count_tensors(self) -> None:
-        """Add what a device would hold less of every tensor, or how much less time it would take to read it."""
-        unit = 1.0 if self._memory else 1.0 / self._hardware.memory_bytes_per_s
-        axes = self._axes()
-        for slot, (type_, sharding) in enumerate(zip(self._graph.slot_types, self._shardings, strict=True)):
-            used = sharding.used_axes()
-            free = [axis for axis in axes if not any(axis.overlaps(other) for other in used)]
-            if free:
-                held = bytes_of(type_.of_shape(sharding.local_shape(type_.shape))) * unit
-                for group in self._tied.of_slots((slot,), (len(type_.shape),)):
-                    for axis in free:
-                        self._gains[group, axis.name] += held * (1 - 1 / axis.size)
+        return may_be
 
-    def _count_operations(self, completion: Completion) -> None:
-        """Add the time that operations would take less which an axis divides in no way yet."""
-        axes = self._axes()
-        for node, whole_s in operation_times(completion, self._hardware):
-            used = {axis for slot in node.slots for axis in self._shardings[slot].used_axes()}
-            free = [axis for axis in axes if not any(axis.overlaps(other) for other in used)]
-            if free:
-                ranks = tuple(self._graph.slot_types[slot].rank for slot in node.slots)
-                for group in self._tied.of_slots(node.slots, ranks):
-                    for axis in free:
-                        self._gains[group, axis.name] += whole_s / size_of(tuple(used)) * (1 - 1 / axis.size)
+    def _cost(self, choice: Choice) -> float:
+        return choice.held_bytes if self._save == "memory" else choice.cost_s
 
-    def _splits(self) -> Iterator[PromisingAnnotation]:
-        axes = {axis.name: axis for axis in self._axes()}
-        for (group, name), most in self._gains.items():
-            fitting = []
-            for place, dimension in self._members[group]:
-                sharding = _split(place.sharding, place.type.shape, dimension, axes[name])
-                if sharding is not None:
-                    held = place.type.of_shape(place.sharding.local_shape(place.type.shape))
-                    fitting.append((bytes_of(held), ValueAnnotation(place.value, sharding)))
-            fitting.sort(key=lambda each: -each[0])
-            for is_argument in (True, False):
-                those = [each for _, each in fitting if (each.value.operation is None) == is_argument]
-                for number, annotation in enumerate(those[:_MOST_MEMBERS]):
-                    yield PromisingAnnotation(annotation, most / 2**number)
+    def _as_it_is(self, known: Explanation, role: DecidedRole) -> TensorSharding:
+        """How the arguments of a role lie when the program is partitioned."""
+        explainer, solver = known.explainer, known.explainer.completion.solver
+        slot = explainer.program.slot_of(explainer.program.body.arguments[role.arguments[0]])
+        completed = solver.interner.values[solver.state[slot]].closed()
+        decided = explainer.refined.get(slot)
+        return completed if decided is None else completed.with_axes(decided)
 
-    # ---- conflicts ----
+    # ---- annotations ----
 
-    def _of_conflicts(self, conflicts: Sequence[Conflict]) -> Iterator[PromisingAnnotation]:
-        for conflict in conflicts:
-            if not conflict.collectives:
-                continue
-            ways = [way for way in conflict.alternatives if not way.chosen][:_MOST_WAYS]
-            names = [tensor.value for tensor in conflict.tensors]
-            wanted: dict[ValueAnnotation, None] = {}
-            for way in ways:
-                shardings = way.operand_shardings + way.result_shardings
-                for name, sharding in zip(names, shardings, strict=False):
-                    wanted.update(dict.fromkeys(self._annotation(name, sharding)))
-            for tensor in conflict.tensors:
-                wanted.update(dict.fromkeys(self._annotation(tensor.value, tensor.after)))
-            for annotation in wanted:
-                yield PromisingAnnotation(annotation, 0.0 if self._memory else conflict.time_s)
+    def _argument(self, role: DecidedRole, sharding: TensorSharding) -> ValueAnnotation:
+        explainer, values = self._known.explainer, []
+        for number, label in zip(role.arguments, role.names, strict=True):
+            name = explainer.value_names[explainer.program.body.arguments[number]]
+            said = role.label if len(role.arguments) > 1 and not role.label.startswith("%") else label
+            values.append(GivenValue(None, number, name, "" if said.startswith("%") else said, None, role.type.shape))
+        return ValueAnnotation(values[0], sharding, tuple(values[1:]))
 
-    def _annotation(self, name: str, sharding: TensorSharding) -> Iterator[ValueAnnotation]:
-        """The value annotated so, if it can be and is not so already."""
-        place = self._places.get(name)
-        if place is None or len(place.type.shape) != sharding.rank or place.sharding.manual:
-            return
-        wanted = place.sharding.with_axes(sharding.dim_axes())
-        if wanted != place.sharding:
-            yield ValueAnnotation(place.value, wanted)
+    def _inside(self, choice: Choice) -> Iterator[ValueAnnotation]:
+        """The kinds of values inside that are split, and values of small kinds, as a solution has them."""
+        for role, sharding in zip(self._roles, choice.state, strict=True):
+            if role.values and sharding is not None and sharding.used_axes():
+                yield from self._values(role, sharding)
 
+    def _values(self, role: DecidedRole, sharding: TensorSharding) -> Iterator[ValueAnnotation]:
+        values = [dataclasses.replace(value, name=self._names.get(value.place, value.name)) for value in role.values]
+        yield ValueAnnotation(values[0], sharding, tuple(values[1:]))
+        for value in values if 1 < len(values) <= _SINGLE else ():
+            yield ValueAnnotation(value, sharding)
 
-def _split(sharding: TensorSharding, shape: tuple[int, ...], dimension: int, axis: Axis) -> TensorSharding | None:
-    """The sharding with a dimension split over one more axis; None where the axis is in use or nothing is to split."""
-    if any(axis.overlaps(used) for used in sharding.used_axes()):
-        return None
-    dims = list(sharding.dim_axes())
-    dims[dimension] = (*dims[dimension], axis)
-    return None if shape[dimension] < size_of(dims[dimension]) else sharding.with_axes(tuple(dims))
-
-
-def _places(explanation: Explanation) -> Iterator[_AnnotatableValue]:
-    """The arguments and results of operations that an annotation can name, and that have none."""
-    explainer = explanation.explainer
-    annotated = explainer.completion.annotated
-    program = annotated.program
-    rows = zip(program.body.arguments, annotated.arguments, explainer.argument_labels, strict=True)
-    for number, (value, given, label) in enumerate(rows):
-        type_, slot, name = program.value_type[value], program.slot_of(value), explainer.value_names[value]
-        if type_.shape and not (given and given.says_something()):
-            known = GivenValue(None, number, name, label if label != name else "", None, type_.shape)
-            yield _AnnotatableValue(known, slot, type_, _completed(explainer, slot))
-    for op in program.ops:
-        if op.splittable or op.info.name == CONSTRAINT or annotated.of_op(op):
-            continue
-        for value, slot in zip(op.results, op.result_slots, strict=True):
-            type_, name = program.value_type[value], explainer.value_names[value]
-            at = explanation.names.place_of(name)
-            if type_.shape and at is not None:
-                known = GivenValue(*at, name, "", explainer.ops[op.index].location, type_.shape)
-                yield _AnnotatableValue(known, slot, type_, _completed(explainer, slot))
-
-
-def _completed(explainer: Explainer, slot: int) -> TensorSharding:
-    solver = explainer.completion.solver
-    return solver.interner.values[solver.state[slot]].closed()
+    def _others(self) -> Iterator[ValueAnnotation]:
+        """Values inside, and dimensions of arguments that no axis divides, with one axis on one dimension."""
+        mesh = self._problem.mesh
+        for number, role in enumerate(self._roles):
+            for dimension, size in enumerate(role.type.shape):
+                for axis in (axis for axis in mesh.all_axes() if 1 < axis.size <= size):
+                    dims = tuple((axis,) if n == dimension else () for n in range(role.type.rank))
+                    sharding = replicated(mesh, role.type.rank).with_axes(dims)
+                    if role.values:
+                        yield from self._values(role, sharding)
+                    elif size % axis.size and self._problem.is_open(number):
+                        yield self._argument(role, sharding)

@@ -1,4 +1,4 @@
-"""Annotations that would pay, found by trying: the program is partitioned with one more at a time."""
+"""Annotations that would pay: candidates of the decision problem, with each of which the program is partitioned."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
 from gspmd.pass_manager.manager import run_in_memory
+from gspmd.plan_search.plan_problem import PlanProblem
+from gspmd.plan_search.pricing import Question
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
@@ -28,7 +30,6 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.modules import mesh_operations
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import in_memory
-from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops.custom_rules import RuleSource
 
 TRIES = 100
@@ -36,7 +37,6 @@ TRIES = 100
 TIME_LIMIT_S = 60.0
 """Seconds after which no other annotation is tried where nothing else is said."""
 _LEAST = 1e-3  # the part of a figure that has to be saved
-_WIDENED = 3  # of the best, those that are split along one more axis
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def suggest(
     tries: int = TRIES,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Suggestions:
-    """Find annotations that make a program cheaper, by trying one more at a time.
+    """Find annotations that make a program cheaper.
 
     `program` and the arguments up to `options` are those of `gspmd.partition`. `save` is what an annotation has to save
     to pay: `time` (the estimated step on the target), `bytes` (what a device sends) or `memory` (at the peak). At most
@@ -154,15 +154,11 @@ def suggest(
         "options": options,
     }
     known = explain(program if base.is_given else base.module, num_partitions, **arguments)
-    hardware = read_hardware(target, known.mesh)
-    candidates = Candidates(known, hardware, memory=save == "memory")
     before = outcome_of(known.partitioned, target)
     trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
-    promising = [candidate.annotation for candidate in candidates.first(known.conflicts)]
+    problem = PlanProblem(base.module, known.mesh, Question(target, 0.0, arguments))
+    promising = [candidate.annotation for candidate in Candidates(known, problem, save).all()]
     trials.run(promising)
-    paying = trials.paying(before)
-    further = [more for annotation, _ in paying[:_WIDENED] for more in candidates.further(annotation)]
-    trials.run(further)
     lines = SourceLines(base.module)
     return Suggestions(
         mesh=known.mesh,
@@ -171,7 +167,7 @@ def suggest(
         before=before,
         found=tuple(_merged(trials.paying(before), FIGURES[save], lines)),
         tried=len(trials.outcomes),
-        promising=len(dict.fromkeys([*promising, *further])),
+        promising=len(promising),
         refused=sum(outcome is None for outcome in trials.outcomes.values()),
         module=base.module,
     )
@@ -274,8 +270,15 @@ def _merged(
     for annotation, outcome in paying:
         groups.setdefault(tuple(f"{number:.9g}" for number in figure(outcome)), []).append((annotation, outcome))
     for members in groups.values():
-        patches = {annotation: lines.patch(annotation) for annotation, _ in members}
+        patches = {annotation: _patch(annotation, lines) for annotation, _ in members}
         fitting = (each for each, patch in patches.items() if patch is not None or each.value.operation is None)
         best = next(fitting, members[0][0])
         others = tuple(annotation for annotation, _ in members if annotation != best)
         yield Suggestion(best, members[0][1], others, patches[best])
+
+
+def _patch(annotation: ValueAnnotation, lines: SourceLines) -> SourcePatch | None:
+    """The one change of the source that constrains all values of an annotation, if there is one."""
+    found = lines.patches(annotation.single)
+    patches = set(found.values())
+    return patches.pop() if len(patches) == 1 and len(found) == 1 + len(annotation.more) else None

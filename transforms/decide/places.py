@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
 
 from jaxlib.mlir import ir
 
@@ -12,19 +11,13 @@ from gspmd.dialect.axes import Axes, overlap, size_of, starts_with
 from gspmd.dialect.own_attributes import ANNOTATED, GIVEN, IN_MIDDLE
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
-from gspmd.transforms.analysis.runs import may_have_layers
 from gspmd.transforms.analysis.trip_count import LoopNest
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.reshard.strategy import same_values
-
-Choice: TypeAlias = dict[int, TensorSharding]
-"""Shardings of values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +25,7 @@ class ValuePlace:
     """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
 
     A free result of the program wants a value like itself, but evenly split. The place is in the block number `block`,
-    which runs `times` times. In the two layers that others are taken out of, it stands for `copies` places.
+    which runs `times` times. In layers that others are taken out beside it stands for `copies` places.
     """
 
     order: int
@@ -50,16 +43,8 @@ class ValuePlace:
         return (self.value,) if self.op is None else self.op.operands
 
 
-class OpEnds(NamedTuple):
-    """An operation's operands and results, by the name whose sharding they have, and those that may change."""
-
-    op: Op
-    values: tuple[int, ...]
-    changing: frozenset[int]
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class Refinement:
+class ChangedValue:
     """The result `index` of an operation, which is given another sharding than propagation has found.
 
     For an argument of @main, `op` is the function.
@@ -81,12 +66,19 @@ class ValuePlaces:
     have the sharding of the value returned, whatever that is, as far as it is even, and `ends_like` says what each
     of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it), `free`, `runs` and `alike` (as in `Situation`) and `rule_number` are by operation. `same`
-    has of a constraint's result its operand and the order of the constraint, `again` of an operand the results.
+    manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
+    result its operand and the order of the constraint, `again` of an operand the results. `in_layers` has of what
+    operations of repeated layers make in which layer that is, and what it is there.
+    With `next_step`, which has of results by number the arguments that they become in the next step, `is_open`: nothing
+    but annotations limits what a value may be. What propagation has found, where nobody has annotated anything, says
+    nothing.
     """
 
-    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook) -> None:
+    def __init__(
+        self, annotated: AnnotatedProgram, rules: RuleBook, next_step: Mapping[int, int] | None = None
+    ) -> None:  # fmt: skip
         self.annotated, self.program, self._rules = annotated, annotated.program, rules
+        self.is_open, self._next_step = next_step is not None, next_step or {}
         count = len(self.program.value_type)
         self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
         self.is_free = [False] * count
@@ -100,23 +92,15 @@ class ValuePlaces:
         self.handed_on: set[int] = set()
         self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
         self._limits: dict[int, TensorSharding] = {}  # what a constraint with open dimensions asks of its result
-        self._tied: dict[int, list[int]] = {}
         self.place: dict[int, ValuePlace] = {}
-        self.free: dict[int, tuple[bool, ...]] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
-        self.alike: dict[int, tuple[int, ...]] = {}
         self.rule_number: dict[int, int] = {}
         self.same: dict[int, tuple[int, int]] = {}
         self.again: dict[int, list[int]] = {}
-        self._around: dict[int, tuple[tuple[OpEnds, ...], OpEnds | None]] = {}
-        self._touching: dict[int, dict[tuple[int, int], ValuePlace]] = {}
-        self._open: set[int] = set()  # the operations with ends of which all may change
-        self._ends: dict[int, OpEnds] = {}
         self._order = self._blocks = 0
         self._copies = 1.0  # of the operation that is read
-        # What operations make in the two layers that others are taken out of: which one, and what it is there.
-        self._middle: dict[int, tuple[int, tuple[int, int]]] = {}
+        self.in_layers: dict[int, tuple[int, tuple[int, int]]] = {}
         self._home = [0] * count  # by value: the block that it is in
         self.held_around: list[Axes] = [()] * count  # by value: the manual axes around it
         self._loops = LoopNest[int]()  # around what is read
@@ -137,11 +121,13 @@ class ValuePlaces:
         self._read(body, (), 1)
         self._copies = 1.0
         for number, (value, need) in enumerate(zip(body.returned, wanted, strict=True)):
-            have = self.at(value, {})
+            have = self.at(value)
             is_free = number in results and self.may_change(value) and self._evenly(value, have) == need
             if is_free:
                 self.free_results[number] = value
-            if not is_free or have != need:
+            if is_free and number in self._next_step:
+                self._want_alike([value], [body.arguments[self._next_step[number]]], 0, 1)
+            elif not is_free or have != need:
                 self._want([value], [None if is_free else need], 0, 1)
         for value, uses in enumerate(self.uses):
             needs = [use for use in uses if use.op is None and use.value == value]
@@ -180,51 +166,41 @@ class ValuePlaces:
         """The rule of an operation that has a place."""
         return self._rules.rules[self.rule_number[op.index]]
 
-    def need(self, use: ValuePlace, choice: Choice) -> TensorSharding:
-        """What a place that is no operation wants its value as."""
-        if use.need is not None:
-            return use.need
-        alike = self.at(use.like, choice)
-        return self._evenly(use.like, alike) if use.like == use.value else alike
-
-    def result(self, value: int) -> TensorSharding:
-        """The sharding of a free result that is this value."""
-        return self._evenly(value, self.at(value, {}))
-
     def _evenly(self, value: int, sharding: TensorSharding) -> TensorSharding:
         return sharding.evenly(self.program.value_type[value].shape)
 
-    def write(self, before: Mapping[int, TensorSharding]) -> list[Refinement]:
-        """Write what has changed to the module, of values that were as said; returns that, in program order."""
+    def write(self, before: Mapping[int, TensorSharding], ends: Mapping[int, TensorSharding]) -> list[ChangedValue]:
+        """Write what has changed to the module, of values that were as said; returns that, in program order.
+
+        `ends` are the shardings of free results, by what is returned.
+        """
         changed = [value for value, old in sorted(before.items()) if old != self.sharding[value]]
         for op in {op.index: op for value in changed if (op := self.maker.get(value)) is not None}.values():
             self.annotated.set_of_op(op, tuple([self.sharding[value] for value in op.results]))
         if changed:
             results = list(self.results)
             for number, value in self.free_results.items():
-                results[number] = self.result(value)
+                results[number] = self._evenly(value, ends.get(self.carried[value], self.at(value)))
             self.annotated.set_signature([self.sharding[v] for v in self.program.body.arguments], results)
-        return [self._refinement(value, before[value]) for value in changed]
+        return [self._changed_value(value, before[value]) for value in changed]
 
-    def _refinement(self, value: int, before: TensorSharding) -> Refinement:
+    def _changed_value(self, value: int, before: TensorSharding) -> ChangedValue:
         maker, after = self.maker.get(value), self.sharding[value]
         if maker is None:
-            return Refinement(self.program.function, self.boundary[value], before, after)
-        return Refinement(maker.ir, maker.results.index(value), before, after)
+            return ChangedValue(self.program.function, self.boundary[value], before, after)
+        return ChangedValue(maker.ir, maker.results.index(value), before, after)
 
     def fits(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value may have a sharding.
 
         An argument of the program is split no further. A result of the type of an argument without annotations, which
         it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
-        further. What a loop hands on unchanged is as it was, or as it comes in, or less split if its steps take it all.
-        Where they take slices, it may be whole along the sliced dimensions, and split along the others for that.
-        The result of a constraint is as that asks for, where it is not left open.
+        further. The result of a constraint is as that asks for, where it is not left open.
         """
         if value in self._limits and not _is_as_asked(sharding, self._limits[value]):
             return False
-        if value in self.handed_on:
-            return self._fits_loop(value, sharding)
+        if self.is_open:
+            return True
         is_end = value in self._ends_like
         if not is_end and value not in self.boundary:
             return True
@@ -240,7 +216,9 @@ class ValuePlaces:
 
     def is_limited(self, value: int) -> bool:
         """Whether not everything fits a value that may change."""
-        return value in self._limits or value in self.handed_on or value in self.boundary or value in self._ends_like
+        if value in self._limits or self.is_open:
+            return value in self._limits
+        return value in self.handed_on or value in self.boundary or value in self._ends_like
 
     def is_made_and_taken(self, value: int) -> bool:
         """Whether an operation makes a value that may change, and no loop, branch, constraint or result has it, too."""
@@ -253,110 +231,10 @@ class ValuePlaces:
         """Whether two values are made in one block."""
         return self._home[value] == self._home[other]
 
-    @property
-    def in_layers(self) -> dict[int, tuple[int, tuple[int, int]]]:
-        """What operations make in the two layers that others are taken out of: which one, and what it is there."""
-        return self._middle
-
     def all(self) -> list[ValuePlace]:
         """Every place, in the order of the program."""
         needs = [use for uses in self.needs.values() for use in uses]
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
-
-    def _fits_loop(self, value: int, sharding: TensorSharding) -> bool:
-        needs = (use for name in self.names_of(value) for use in self.uses[name] if use.op is None)
-        if any(self.at(use.value, {}) == sharding for use in needs):
-            return True
-        before, after = self.sharding[value].dim_axes(), sharding.dim_axes()
-        sliced = self._sliced(value)
-        if not sliced and is_less_split(after, before):
-            return True
-        freed = [axis for dim in sliced if not after[dim] for axis in before[dim]]
-        for dim, (had, has) in enumerate(zip(before, after, strict=True)):
-            if has == had or (not has and dim in sliced):
-                continue
-            if dim in sliced or not starts_with(has, had) or any(axis not in freed for axis in has[len(had) :]):
-                return False
-        return True
-
-    def _sliced(self, value: int) -> set[int]:
-        """The dimensions of which operations that use the value, by any of its names, take a slice."""
-        found: set[int] = set()
-        for use in (use for name in self.names_of(value) for use in self.uses[name]):
-            if (
-                use.op is None
-                or not traits_of(use.op.info.name).looks_up
-                or use.op.operands[0] not in self.names[value]
-            ):
-                continue
-            looked_in, *indices = use.op.info.operands
-            if not any(index.shape for index in indices):  # one slice
-                shapes = looked_in.shape, use.op.info.results[0].shape
-                found.update(dim for dim, (n, kept) in enumerate(zip(*shapes, strict=True)) if n != kept)
-        return found
-
-    def user(self, value: int) -> Op | None:
-        """The first operation that uses a value."""
-        return next((use.op for use in self.uses[value] if use.op is not None), None)
-
-    def ends(self, op: Op) -> OpEnds:
-        """What an operation takes and makes."""
-        found = self._ends.get(op.index)
-        if found is None:
-            values = tuple([self.carried[value] for value in (*op.operands, *op.results)])
-            changing = frozenset([each for each in values if self.may_change(each) and not self.is_free[each]])
-            found = self._ends[op.index] = OpEnds(op, values, changing)
-            if all(each in changing or self.is_free[each] for each in values):
-                self._open.add(op.index)
-        return found
-
-    def is_inside(self, op: Op, choice: Choice) -> bool:
-        """Whether all values of an operation are chosen together."""
-        return self.ends(op).changing <= choice.keys() and op.index in self._open
-
-    @property
-    def may_have_layers(self) -> bool:
-        """Whether the program has layers that repeat, or others are taken out between two of them."""
-        return bool(self._middle) or may_have_layers(list(self.program.function.regions[0]))
-
-    def is_for_all_layers(self, choice: Choice) -> bool:
-        """Whether values change alike in both layers that others are taken out of, and so in those."""
-        changes: tuple[dict[tuple[int, int], TensorSharding], ...] = ({}, {})
-        for value, sharding in choice.items() if self._middle else ():
-            if value in self._middle:
-                layer, what = self._middle[value]
-                changes[layer][what] = sharding
-        return bool(changes[0]) and changes[0] == changes[1]
-
-    def made_at(self, value: int) -> ValuePlace | None:
-        """Where a result is made that may change, None for those of loops and branches."""
-        maker = self.maker.get(value)
-        return self.place.get(maker.index) if maker is not None else None
-
-    def around(self, value: int) -> tuple[tuple[OpEnds, ...], OpEnds | None]:
-        """The operations that use a value, by any of its names, and the one that makes it, if it may change there."""
-        found = self._around.get(value)
-        if found is None:
-            users = [use.op for name in self.names_of(value) for use in self.uses[name] if use.op is not None]
-            maker = self.ends(self.maker[value]) if self.made_at(value) is not None else None
-            found = self._around[value] = tuple(map(self.ends, users)), maker
-        return found
-
-    def touching(self, value: int) -> dict[tuple[int, int], ValuePlace]:
-        """The places that take or make a value, by their order and what they take it as."""
-        found = self._touching.get(value)
-        if found is None:
-            made = self.made_at(value)
-            places = self.uses[value] if made is None else [*self.uses[value], made]
-            found = self._touching[value] = {(place.order, place.value): place for place in places}
-        return found
-
-    def tied(self, value: int) -> list[int]:
-        """What a loop has to carry, or branches return, as this value, where that may change: next to it, not all."""
-        if value not in self._tied:
-            return []
-        found = [self.carried[each] for each in self._tied[value]]
-        return [each for each in found if each != value and self.may_change(each) and not self.is_free[each]]
 
     def names_of(self, value: int) -> list[int]:
         """The values that have the sharding of this one, with itself."""
@@ -371,10 +249,9 @@ class ValuePlaces:
         value = self.carried[value]
         return value in self.maker or value in self.boundary
 
-    def at(self, value: int, choice: Choice) -> TensorSharding:
-        """The sharding of a value if these are chosen."""
-        value = self.carried[value]
-        return choice.get(value) or self.sharding[value]
+    def at(self, value: int) -> TensorSharding:
+        """The sharding of a value, as it is decided so far."""
+        return self.sharding[self.carried[value]]
 
     def _read(self, block: Body, held: Axes, times: int) -> None:
         """Read a block that is run so many times."""
@@ -395,6 +272,9 @@ class ValuePlaces:
                     self._limits[op.results[0]] = self.annotated.codec.read(op.ir.attributes[GIVEN])
                     self.maker[op.results[0]] = op
                     self._want_alike(op.operands, op.results, number, times)
+                elif op.info.name == BARRIER and self.is_open:
+                    self.maker.update(dict.fromkeys(op.results, op))
+                    self._want_alike(op.operands, op.results, number, times)
                 else:
                     self._want(op.operands, given, number, times)
                 if op.info.name == CONSTRAINT and not self.is_free[op.operands[0]]:
@@ -414,11 +294,10 @@ class ValuePlaces:
             return 1.0
         layer, number, missing = ir.DenseI64ArrayAttr(said)
         for index, value in enumerate(op.results):
-            self._middle[value] = layer, (number, index)
+            self.in_layers[value] = layer, (number, index)
         return 1.0 + float(missing) / 2
 
     def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
-        self.free[op.index] = tuple([self.is_free[value] for value in op.operands])
         self.held[op.index] = held
         self.rule_number[op.index] = self._rules.of_op(op.info, op.ir)
         use = self.place[op.index] = ValuePlace(self._order, block, times, op, copies=self._copies)
@@ -426,7 +305,6 @@ class ValuePlaces:
             self.uses[value].append(use)
         runs = tuple([self._loops.runs_with(self._home[value]) for value in op.operands])
         self.runs[op.index] = runs if any(count > 1 for count in runs) else ()
-        self.alike[op.index] = same_values(op.operands)
         if ANNOTATED not in op.ir.attributes and not is_taking_apart(op.ir):
             for value in op.results:
                 self.maker[value] = op
@@ -476,16 +354,9 @@ class ValuePlaces:
         """Each value is wanted as another one is."""
         self._order += 1
         for value, other in zip(values, others, strict=True):
-            self._tied.setdefault(other, []).append(value)
-            self._tied.setdefault(value, []).append(other)
             place = ValuePlace(self._order, block, times, None, value, None, other, self._copies)
             self.uses[value].append(place)
             self.uses[other].append(place)
-
-
-def is_less_split(dims: tuple[Axes, ...], than: tuple[Axes, ...]) -> bool:
-    """Whether each dimension is split as it is, or over fewer axes."""
-    return all(starts_with(had, has) for has, had in zip(dims, than, strict=True))
 
 
 def _is_as_asked(sharding: TensorSharding, asked: TensorSharding) -> bool:

@@ -1,4 +1,4 @@
-// RUN: gspmd-opt --gspmd-refine %s | FileCheck %s
+// RUN: gspmd-opt --gspmd-decide %s | FileCheck %s
 
 // A product is split along its second weight dimension (as heads are), so that its operand has to be gathered, and two later
 // products of it are partial sums, which are added up before they are reduced. It is split along the batch instead, for

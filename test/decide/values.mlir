@@ -1,10 +1,10 @@
-// RUN: gspmd-opt --split-input-file --gspmd-ingest --gspmd-propagate --gspmd-refine %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-ingest --gspmd-propagate --gspmd-decide %s | FileCheck %s
 
 // What lies between two transforms is left as both of them run, with whole rows, and not brought back to the sharding
 // of the argument in between: two all-to-alls are left of four.
 
 // CHECK-LABEL: @between_transforms
-// CHECK: stablehlo.fft {{.*}}type =  RFFT{{.*}}{sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>}
+// CHECK: stablehlo.fft {{.*}}type =  RFFT{{.*}}sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>]>}
 // CHECK: stablehlo.negate {{.*}}[<@mesh, [{"x"}, {}]>]
 // CHECK: stablehlo.fft {{.*}}type =  IRFFT{{.*}}[<@mesh, [{"x"}, {}]>]
 module @between_transforms {
@@ -101,7 +101,8 @@ module @half_open_constraint {
 
 // CHECK-LABEL: @whole_from_here_on
 // CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{}, {"x"}]>]
-// CHECK-NOT: sdy.sharding_per_value
+// CHECK: stablehlo.dot_general {{.*}}[<@mesh, [{}, {"x"}]>]
+// CHECK: gspmd.runs = #sdy.sharding_per_value<[<@mesh, [{}, {}]>, <@mesh, []>, <@mesh, [{}, {}]>]>
 // CHECK: negate
 // CHECK-NOT: sdy.sharding_per_value
 // CHECK: return
@@ -262,7 +263,7 @@ module @recurrence {
 // CHECK-LABEL: @shared_products
 // CHECK: stablehlo.dot_general {{.*}}contracting_dims = [0] x [0]{{.*}}[<@mesh, [{"x"}, {}]>]
 // CHECK: stablehlo.tanh {{.*}}[<@mesh, [{"x"}, {}]>]
-// CHECK: stablehlo.dot_general {{.*}}contracting_dims = [1] x [0]{{.*}}[<@mesh, [{"x"}, {}]>]
+// CHECK: stablehlo.dot_general {{.*}}contracting_dims = [1] x [0] {gspmd.runs = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>
 module @shared_products {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(
@@ -281,11 +282,13 @@ module @shared_products {
 
 // -----
 
-// A sum that is only put out stays whole: what each device holds of a gradient is for its user to say.
+// What weights become lies as they do. Devices share the update: to scatter the sum and to gather the result sends what
+// the whole sum does.
 
 // CHECK-LABEL: @gradient
-// CHECK: stablehlo.dot_general
-// CHECK-NOT: sdy.sharding_per_value
+// CHECK: -> (tensor<512x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
+// CHECK: stablehlo.dot_general {{.*}}unreduced={"x"}
+// CHECK: stablehlo.subtract {{.*}}gspmd.runs = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}]>, <@mesh, [{}, {"x"}]>, <@mesh, [{}, {"x"}]>]>
 // CHECK: return
 module @gradient {
   sdy.mesh @mesh = <["x"=4]>
@@ -390,7 +393,7 @@ module @weights_of_a_loop {
 
 // CHECK-LABEL: @large_weights_of_a_loop
 // CHECK: stablehlo.while
-// CHECK-SAME: [<@mesh, [{}, {"x"}, {}]>, <@mesh, [{}, {"x"}]>, <@mesh, []>
+// CHECK-SAME: <@mesh, [{}, {"x"}]>, <@mesh, []>
 module @large_weights_of_a_loop {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(
@@ -441,5 +444,42 @@ module @transformed_whole {
     %4 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [2]
       : (tensor<32x32x256xf32>, tensor<f32>) -> tensor<32x32xf32>
     return %3, %4 : tensor<32x32x256xf32>, tensor<32x32xf32>
+  }
+}
+
+// -----
+
+// Both dimensions of the first product want "x", from operands of one size. The second product reduces its rows, so
+// its columns get it, though the operand that has them comes later.
+// CHECK-LABEL: module @the_dimension_that_lives_longer_gets_the_axis
+// CHECK: stablehlo.dot_general %arg0, %arg1, {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
+// CHECK: stablehlo.dot_general %arg2, {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
+module @the_dimension_that_lives_longer_gets_the_axis {
+  sdy.mesh @mesh = <["x"=8]>
+  func.func public @main(%a: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+                         %b: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+                         %c: tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<64x64xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %1 = stablehlo.tanh %0 : tensor<64x64xf32>
+    %2 = stablehlo.dot_general %c, %1, contracting_dims = [1] x [0] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    return %2 : tensor<64x64xf32>
+  }
+}
+
+// -----
+
+// A column and a row are added. The smaller one is gathered while it is a vector, not once it fills the matrix.
+// CHECK-LABEL: module @a_column_and_a_row
+// CHECK: stablehlo.broadcast_in_dim %arg0, {{.*}}gspmd.runs = #sdy.sharding_per_value<[<@mesh, [{}]>, <@mesh, [{}, {"x"}]>]>
+// CHECK: stablehlo.broadcast_in_dim %arg1, {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
+// CHECK: stablehlo.add {{.*}}per_value<[<@mesh, [{}, {"x"}]>]>
+module @a_column_and_a_row {
+  sdy.mesh @mesh = <["x"=4, "y"=2]>
+  func.func public @main(%a: tensor<64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>},
+                         %b: tensor<128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<64x128xf32> {
+    %0 = stablehlo.broadcast_in_dim %a, dims = [0] : (tensor<64xf32>) -> tensor<64x128xf32>
+    %1 = stablehlo.broadcast_in_dim %b, dims = [1] : (tensor<128xf32>) -> tensor<64x128xf32>
+    %2 = stablehlo.add %0, %1 : tensor<64x128xf32>
+    return %2 : tensor<64x128xf32>
   }
 }

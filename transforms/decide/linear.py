@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.op_info import combiner
-from gspmd.transforms.ir.program import WHILE, Op
+from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.reducers import is_identity, is_zero
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.traits import Traits
@@ -32,28 +30,12 @@ def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ..
 
 
 def _adds_to_zeros(op: Op, traits: Traits) -> bool:
-    """Whether a single result is what a reducer adds to zeros, and it pays to add first."""
+    """Whether a single result is what a reducer adds to zeros."""
     if len(op.results) != 1 or combiner(op.info) != "add":
         return False
     if traits.update is not None:
-        return is_zero(op.ir.operands[0]) and _pays_in_loop(op)
+        return is_zero(op.ir.operands[0])
     return is_identity(op.ir.operands[1], "add")
-
-
-def _pays_in_loop(op: Op) -> bool:
-    """Whether a loop adds the scattered updates to what it carries, and their sum is no larger than all of them.
-
-    The sum is reduced once, after the loop. Anything else would reduce more than the updates.
-    """
-    uses = op.ir.result.uses()
-    user = uses[0].op if len(uses) == 1 else None
-    loop = op.ir.parent
-    if user is None or user.name != "stablehlo.add" or loop is None or loop.name != WHILE:
-        return False
-    if not any(operand.op is None for operand in user.operands):
-        return False
-    trips = trip_count(loop)
-    return trips is not None and math.prod(op.info.results[0].shape) <= trips * math.prod(op.info.operands[2].shape)
 
 
 def _is_float(op: Op) -> bool:

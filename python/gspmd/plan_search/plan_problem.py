@@ -1,0 +1,362 @@
+"""The decision problem of a program whose arguments are free: one variable for each role of them.
+
+It is the problem that `gspmd-decide` solves (`transforms/decide`), with every even placement of the arguments in their
+domains, and with results brought to where the arguments lie that they become in the next step. Memory has a price: what
+a byte costs that is held when most is held. It is raised until what is held fits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.costs.buffers import Buffers, bytes_of_value
+from gspmd.costs.memory import aliases_of, largest_moments
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.explanations.conflicts import mark_places, place_of
+from gspmd.explanations.explanation import explain
+from gspmd.plan_search.meshes import is_annotated, put_mesh
+from gspmd.plan_search.pricing import Question, State
+from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
+from gspmd.reading import read_program
+from gspmd.transforms.decide.objective import Objective
+from gspmd.transforms.decide.placements import MOST_PARTS, Floats
+from gspmd.transforms.decide.places import ValuePlaces
+from gspmd.transforms.decide.prices import NEVER_S
+from gspmd.transforms.decide.problem import ProblemBuilder
+from gspmd.transforms.decide.solver import Problem, solve
+from gspmd.transforms.decide.work import WorkBook
+from gspmd.transforms.decide.write import shardings
+from gspmd.transforms.ir.annotated import AnnotatedProgram
+from gspmd.transforms.ir.modules import context_of, main_function
+from gspmd.transforms.ir.program import Program
+from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionaries
+from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.machine.cost import Hardware
+from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.ops import every_row
+from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.reroll import mark_layers
+
+_FUSED = 0.1  # of the memory traffic, which counts where operations are taken as fused
+_MOMENTS = 5  # at which memory has a price: the beginning, and when most is held
+_DOUBLINGS, _HALVINGS = 24, 6  # of the price of memory, until all fits, and between what fits and what does not
+
+Mask: TypeAlias = Callable[[DecidedRole, TensorSharding], bool]
+"""Whether arguments of a role may lie so."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """A solution: the sharding of each role, values inside included, what it costs in seconds, and any costs at least.
+
+    `summed` are the numbers of roles inside of which some values are left as summands. `held_bytes` is what a device
+    holds at most, as the problem counts it, and `work_s` the part of the cost that is no communication between
+    operations.
+    """
+
+    state: State
+    cost_s: float
+    bound_s: float
+    held_bytes: float
+    work_s: float
+    summed: frozenset[int] = frozenset()
+
+    @property
+    def unsummed(self) -> State:
+        """The same with values inside left to propagation where sums are taken later, which a constraint would take."""
+        return tuple(None if number in self.summed else each for number, each in enumerate(self.state))
+
+    @property
+    def gap(self) -> float:
+        """How much less the best solution may cost, as a part of the bound."""
+        return (self.cost_s - self.bound_s) / self.bound_s if self.bound_s > 0 else 0.0
+
+
+class _Posed(NamedTuple):
+    builder: ProblemBuilder
+    problem: Problem
+
+
+class PlanProblem:
+    """The problem of a program over one mesh. `roles` are what is decided upon, `explained` what names its values."""
+
+    def __init__(self, module: ir.Module, mesh: Mesh, question: Question) -> None:
+        bare, entries = _without_donation(module)
+        self.mesh = mesh
+        self._groups = _grouped(mesh) if not is_annotated(module) else {}
+        if self._groups:
+            sizes = ((name, math.prod(size for _, size in group)) for name, group in self._groups.items())
+            put_mesh(bare, Mesh(tuple(sizes), name=mesh.name))
+        self.explained = explain(bare, **question.arguments)
+        explainer = self.explained.explainer
+        self._hardware = read_hardware(question.target, self.explained.mesh)
+        self.roles: Roles = find_roles(self.explained, self._hardware)
+        with bare.context, ir.Location.unknown():
+            mark_places(explainer)
+            explainer.completion.write()
+            top = explainer.completion.annotated.module
+            mark_layers(main_function(top))
+            annotated = AnnotatedProgram(top)
+            self._work = WorkBook(every_row(), context_of(top))
+            book = RuleBook(self._work.table, bool(question.arguments.get("replicate_unsupported")))
+            self._places = ValuePlaces(annotated, book, _next_step(annotated.program, entries))
+        self._arguments = annotated.program.body.arguments
+        self._posed: dict[tuple[str, float], _Posed] = {}
+        self._options: dict[int, list[TensorSharding]] = {}
+        self._made = {place_of(op.ir.location): op.results for op in annotated.program.ops if op.results}
+        self._moments = _held_moments(annotated.program, entries)
+
+    # ---- solutions ----
+
+    def choose(self, may_be: Mask | None = None, price_s: float = 0.0, hardware: Hardware | None = None) -> Choice:
+        """The solution that costs least, where arguments lie as they may, and a held byte costs so many seconds.
+
+        That price is no part of what the solution costs. Other costs are those of the target, or of `hardware`.
+        """
+        posed = self._pose(hardware)
+        problem = dataclasses.replace(posed.problem, unary=list(posed.problem.unary))
+        for number, role in enumerate(self.roles.roles):
+            if may_be is not None and self.is_open(number):
+                variable = posed.builder.variable_of[self._argument(role)]
+                banned = np.array([not may_be(role, each) for each in self.options(number)])
+                if not banned.all():
+                    problem.add(variable, problem.tables.made(np.where(banned, NEVER_S, 0.0)))
+        for variable, row in self._held_rows(posed.builder).items() if price_s else ():
+            problem.add(variable, problem.tables.made(row * price_s))
+        found = solve(problem)
+        decided = shardings(posed.builder, found.states)
+        cost_s, work_s = posed.problem.cost(found.states), _work_s(posed.builder, found.states)
+        return Choice(self._state(decided), cost_s, found.bound, self._held(decided), work_s, self._summed(decided))
+
+    @property
+    def fused(self) -> Hardware:
+        """The target with little memory traffic, as if operations were fused with each other."""
+        return dataclasses.replace(self._hardware, memory_bytes_per_s=self._hardware.memory_bytes_per_s / _FUSED)
+
+    def _pose(self, hardware: Hardware | None = None) -> _Posed:
+        priced = hardware or self._hardware
+        key = priced.name, priced.memory_bytes_per_s
+        found = self._posed.get(key)
+        if found is None:
+            found = self._posed[key] = self._built(priced)
+        return found
+
+    def _built(self, hardware: Hardware, moved: Callable[[int], float] = lambda value: 1.0) -> _Posed:
+        alike = {
+            self._arguments[argument]: ("role", number)
+            for number, role in enumerate(self.roles.roles)
+            for argument in role.arguments
+        }
+        objective = Objective(hardware, repeated=0.0, next_step=False)
+        builder = ProblemBuilder(self._places, self._work, objective, alike=alike, moved=moved)
+        return _Posed(builder, builder.build())
+
+    def choose_within(self, most_bytes: float, may_be: Mask | None = None) -> Choice:
+        """The same with no more held than that, as the problem counts it; what holds least where nothing fits."""
+        found = self.choose(may_be)
+        if found.held_bytes <= most_bytes:
+            return found
+        least, low_s, price_s = found, 0.0, 1e-3 * found.cost_s / found.held_bytes
+        for _ in range(_DOUBLINGS):
+            found = self.choose(may_be, price_s)
+            least = min(least, found, key=lambda choice: choice.held_bytes)
+            if found.held_bytes <= most_bytes:
+                break
+            low_s, price_s = price_s, 2 * price_s
+        else:
+            return least
+        for _ in range(_HALVINGS):
+            middle_s = (low_s + price_s) / 2
+            between = self.choose(may_be, middle_s)
+            if between.held_bytes <= most_bytes:
+                found, price_s = min(found, between, key=lambda choice: choice.cost_s), middle_s
+            else:
+                low_s = middle_s
+        return found
+
+    def is_open(self, number: int) -> bool:
+        """Whether it is to be decided how the arguments of a role lie."""
+        role = self.roles.roles[number]
+        is_free = bool(role.arguments) and role.given is None
+        return is_free and self._argument(role) in self._pose().builder.variable_of
+
+    def options(self, number: int) -> list[TensorSharding]:
+        """How the arguments of an open role may lie."""
+        found = self._options.get(number)
+        if found is None:
+            domain = self._pose().builder.domains.of(self._argument(self.roles.roles[number]))
+            shardings_ = [domain.table.sharding(n) for n in domain.numbers.tolist()]
+            found = self._options[number] = [self._over_mesh(each) for each in shardings_]
+        return found
+
+    def _argument(self, role: DecidedRole) -> int:
+        """The value that is the first argument of a role."""
+        return self._arguments[role.arguments[0]]
+
+    def _state(self, decided: Mapping[int, TensorSharding]) -> State:
+        """What is decided of each role. Of values inside it is what those are that take most time."""
+        found: list[TensorSharding | None] = []
+        for role in self.roles.roles:
+            if role.given is not None or (role.arguments and self._argument(role) not in decided):
+                found.append(None)
+            elif role.arguments:
+                found.append(self._over_mesh(decided[self._argument(role)]))
+            else:
+                times_s: dict[TensorSharding, float] = defaultdict(float)
+                for place, time_s in zip(role.made, role.times_s, strict=True):
+                    value = self._made[place][0] if place in self._made else -1
+                    sharding = decided.get(value)
+                    if sharding is not None:
+                        times_s[dataclasses.replace(sharding, unreduced=())] += time_s
+                most = max(times_s, key=lambda each: times_s[each], default=None)
+                found.append(None if most is None else self._over_mesh(most))
+        return tuple(found)
+
+    def _summed(self, decided: Mapping[int, TensorSharding]) -> frozenset[int]:
+        """The roles inside of which some values are left as summands."""
+        left = {value for value, sharding in decided.items() if sharding.unreduced}
+        made = {place: results[0] in left for place, results in self._made.items()}
+        roles = enumerate(self.roles.roles)
+        return frozenset(number for number, role in roles if any(made.get(place, False) for place in role.made))
+
+    def _over_mesh(self, sharding: TensorSharding) -> TensorSharding:
+        """The sharding over the mesh itself, where the problem is about groups of its axes."""
+        if not self._groups:
+            return sharding
+        dims = tuple(
+            tuple(self.mesh.axis(name) for axis in axes for name, _ in self._groups[axis.name])
+            for axes in sharding.dim_axes()
+        )
+        return replicated(self.mesh, sharding.rank).with_axes(dims)
+
+    # ---- stages of a pipeline ----
+
+    def pipelined_s(self, microbatches: int, batch: int) -> float:
+        """What the best solution costs where examples, whose color is `batch`, come in so many parts, one by one.
+
+        What has no examples is brought to where it is needed for each.
+        """
+        explained, tied = self.explained.explainer.program, self.roles.tied
+
+        def moved(value: int) -> float:
+            op = self._places.maker.get(self._places.carried[value])
+            place = None if op is None else place_of(op.ir.location)
+            slots: tuple[int, ...] = ()
+            if place is not None and op is not None and place < len(explained.ops):
+                slots = (explained.ops[place].result_slots[op.results.index(self._places.carried[value])],)
+            elif value in self._arguments:
+                slots = (explained.slot_of(explained.body.arguments[self._arguments.index(value)]),)
+            rank = len(self._places.program.value_type[value].shape)
+            return 1.0 if batch in set(tied.of_slots(slots, (rank,) * len(slots))) else float(microbatches)
+
+        return solve(self._built(self._hardware, moved).problem).cost
+
+    # ---- memory ----
+
+    def _held_rows(self, builder: ProblemBuilder) -> dict[int, Floats]:
+        """What a device holds at the fullest moments, on average over these, by variable and state."""
+        rows: dict[int, Floats] = {}
+        for moment in self._moments:
+            for value in moment:
+                root = builder.places.carried[value]
+                domain, type_ = builder.domains.of(root), builder.types[root]
+                if root in builder.variable_of:
+                    variable, numbers = builder.variable_of[root], domain.numbers
+                elif root in builder.handed_on:
+                    ends = builder.handed_on[root]
+                    variable = builder.op_variable[ends.maker.index]
+                    numbers = builder.class_of[ends.maker.index].tensors[ends.made]
+                else:
+                    continue
+                held = domain.table.local(type_.shape, numbers) * (element_bytes(type_.element) / len(self._moments))
+                rows[variable] = rows[variable] + held if variable in rows else held
+        return rows
+
+    def _held(self, decided: Mapping[int, TensorSharding]) -> float:
+        """What a device holds at most."""
+        places, known = self._places, dict[int, float]()
+        for value in {value for moment in self._moments for value in moment}:
+            root = places.carried[value]
+            type_ = places.program.value_type[root]
+            sharding = decided.get(root) or places.sharding[root]
+            known[value] = bytes_of_part(type_, sharding)
+        return max((sum(known[value] for value in moment) for moment in self._moments), default=0.0)
+
+
+def _work_s(builder: ProblemBuilder, states: Sequence[int]) -> float:
+    """Seconds of arithmetic and memory traffic in operations."""
+    total_s = 0.0
+    for place in builder.places.place.values():
+        assert place.op is not None, "it is the place of an operation"
+        cost_s = builder.class_of[place.op.index].cost_s[states[builder.op_variable[place.op.index]]]
+        total_s += float(cost_s) * place.times * place.copies
+    return total_s
+
+
+def bytes_of_part(type_: TensorType, sharding: TensorSharding) -> float:
+    """What a device holds of a value."""
+    if sharding.rank != len(type_.shape):
+        return 0.0
+    return float(np.prod(sharding.local_shape(type_.shape), dtype=np.float64)) * element_bytes(type_.element)
+
+
+def _without_donation(module: ir.Module) -> tuple[ir.Module, list[dict[str, ir.Attribute]]]:
+    """A copy of which arguments are nobody's to keep where they lie; what was said of them."""
+    copy = read_program(module)
+    with in_memory(copy) as top:
+        function = main_function(top)
+        count = len(function.regions[0].arguments)
+        given = dictionaries(function, "arg_attrs", count)
+        kept = [{name: said for name, said in entry.items() if name not in DONATION} for entry in given]
+        set_dictionaries(function, "arg_attrs", kept)
+    return copy, given
+
+
+def _grouped(mesh: Mesh) -> dict[str, list[tuple[str, int]]]:
+    """Neighboring axes as groups, by name, where there are too many for all ways to split something over them.
+
+    The smallest neighbors come together. Empty where there are few axes.
+    """
+    groups = [[each] for each in mesh.axes]
+    if len([size for _, size in mesh.axes if size > 1]) <= MOST_PARTS:
+        return {}
+    while len(groups) > MOST_PARTS:
+        sizes = [math.prod(size for _, size in group) for group in groups]
+        first = min(range(len(groups) - 1), key=lambda number: sizes[number] * sizes[number + 1])
+        groups[first : first + 2] = [groups[first] + groups[first + 1]]
+    return {"_".join(name for name, _ in group): group for group in groups}
+
+
+def _next_step(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
+    """The argument that each result becomes in the next step: the one that is donated for it, or the next of its type.
+
+    Where more results than arguments are of a type, they are no state.
+    """
+    body, types = program.body, program.value_type
+    sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
+    found = aliases_of(entries, *sizes)
+    free: dict[TensorType, list[int]] = defaultdict(list)
+    for number, value in enumerate(body.arguments):
+        if number not in found.values() and types[value].shape:
+            free[types[value]].append(number)
+    for number, value in enumerate(body.returned):
+        if number not in found and free.get(types[value]):
+            found[number] = free[types[value]].pop(0)
+    return {number: argument for number, argument in found.items() if types[body.returned[number]].shape}
+
+
+def _held_moments(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) -> list[list[int]]:
+    """The values that are in memory at the beginning, and when it is most."""
+    body = program.body
+    sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
+    moments = largest_moments(program, Buffers(program), aliases_of(entries, *sizes), _MOMENTS)
+    return [[each.value for each in held if program.value_type[each.value].shape] for held in moments]

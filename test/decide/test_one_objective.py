@@ -1,0 +1,60 @@
+"""What weighs one sharding against another is on one page: other numbers limit how long and how much is looked at."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from gspmd.transforms import decide
+
+ROOT = Path(decide.__file__).resolve().parents[1]
+WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
+# What is looked at, for how long, in how large pieces, or how much of it is told.
+LIMITS = {
+    "decide/alternatives.py": {"MOST_WAYS_TOLD"},
+    "decide/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS"},
+    "decide/prices.py": {"_PROBE", "MOST_AT_ONCE", "NEVER_S"},
+    "decide/solver.py": {"GAP", "EVERY", "FEW", "MOST_STATES"},
+    "decide/tables.py": {"_AT_ONCE"},
+    "decide/ways.py": {"MOST_WAYS"},
+    "propagate/derivation.py": {"_ANNOTATED", "_NEVER"},
+}
+# The planner finds a path between two shardings that are given, and says what a device may hold on the way.
+PATHS = {
+    "reshard/planner.py": {"MOST_PARTS", "MOST_DEVICES", "SMALL_BYTES", "PADDING", "WORTH_MEMORY"},
+    "reshard/prices.py": {"MOST_DEVICES", "MOST_TILES"},
+    "reshard/search.py": {"_DIRECT"},
+}
+
+
+def numbers(path: Path) -> Iterator[str]:
+    """The names of numbers that a module defines at its top."""
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign) and _is_number(statement.value):
+            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
+
+
+def _is_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.UnaryOp):
+        return _is_number(value.operand)
+    if isinstance(value, ast.BinOp):
+        return _is_number(value.left) and _is_number(value.right)
+    return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+
+
+def test_numbers_that_weigh_shardings_are_in_the_objective() -> None:
+    found = {
+        str(path.relative_to(ROOT)): set(numbers(path))
+        for folder in ("propagate", "decide", "reshard")
+        for path in sorted((ROOT / folder).glob("*.py"))
+    }
+    assert found.pop("decide/objective.py") == WEIGHTS
+    assert {name: names for name, names in found.items() if names} == LIMITS | PATHS
+
+
+def test_the_page_says_what_the_weights_are() -> None:
+    page = (ROOT.parent / "docs" / "objective.md").read_text(encoding="utf-8")
+    assert "30 times the seconds" in page
+    assert "10 ps" in page
+    assert "count a tenth" in page

@@ -1,0 +1,88 @@
+"""What an operation would cost if it were run in another way, and everything else as was decided."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.decide.objective import BYTES_ALONE
+from gspmd.transforms.decide.placements import Floats, Ints
+from gspmd.transforms.decide.prices import NEVER_S, PriceBook
+from gspmd.transforms.decide.problem import ProblemBuilder
+from gspmd.transforms.ir.program import Op
+
+MOST_WAYS_TOLD = 32
+"""How many ways are told of an operation, the cheapest: there may be hundreds."""
+
+
+class Way(NamedTuple):
+    """A way to run an operation: shardings of operands and results, what a device sends for it, and what it costs.
+
+    `time_s` are seconds as the objective counts them, with arithmetic and memory traffic.
+    """
+
+    shardings: tuple[TensorSharding, ...]
+    bytes: float
+    time_s: float
+    is_chosen: bool
+
+
+class Alternatives:
+    """The ways to run the operations of a problem that is solved."""
+
+    def __init__(self, problem: ProblemBuilder, states: list[int]) -> None:
+        self._problem, self._states = problem, states
+        self._bytes = PriceBook(problem.parts, BYTES_ALONE.hardware)
+
+    def of(self, op: Op) -> list[Way]:
+        """The ways that were compared, the cheapest first. What is moved for other operations serves this one, too."""
+        problem = self._problem
+        ways, times = problem.class_of[op.index], problem.places.place[op.index].times
+        chosen = self._states[problem.op_variable[op.index]]
+        cost_s = ways.cost_s + self._moves(op, problem.prices)
+        listed = [int(n) for n in np.argsort(cost_s, kind="stable") if cost_s[n] < NEVER_S or n == chosen]
+        told = sorted({*listed[:MOST_WAYS_TOLD], chosen}, key=listed.index)
+        sent = self._moves(op, self._bytes)
+        found = []
+        for n in told:
+            shardings = problem.shardings_of(op, n)
+            bytes_ = sent[n] + self._inside(op, shardings)
+            found.append(Way(shardings, times * bytes_, times * cost_s[n], n == chosen))
+        return found
+
+    def _moves(self, op: Op, prices: PriceBook) -> Floats:
+        """What all ways take to move operands and results, each value once to each sharding."""
+        problem, places = self._problem, self._problem.places
+        ways, total, runs = problem.class_of[op.index], np.zeros(1), places.runs[op.index]
+        for index, value in enumerate(op.operands):
+            if not places.is_free[value] and value not in op.operands[:index]:
+                moved = prices.moves(
+                    problem.types[value], problem.domains.table(value), self._at_hand(op, value), ways.tensors[index]
+                )
+                total = total + moved.min(axis=0) / (runs[index] if runs else 1)
+        for index, value in enumerate(op.results, len(op.operands)):
+            now = np.array([problem.domains.now(value)])
+            total = (
+                total + prices.moves(problem.types[value], problem.domains.table(value), ways.tensors[index], now)[:, 0]
+            )
+        return total
+
+    def _at_hand(self, op: Op, value: int) -> Ints:
+        """What a value is, and what it is moved to for others."""
+        problem = self._problem
+        source = problem.source(value)
+        found = {problem.domains.now(source.value)}.union(*(copy.numbers.tolist() for copy in source.copies))
+        for use in problem.places.uses[source.value]:
+            if use.op is not None and use.op.index != op.index:
+                ways, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]
+                found.add(int(ways.tensors[use.op.operands.index(source.value)][state]))
+            elif use.need is not None:
+                found.add(problem.domains.table(value).number(use.need))
+        return np.array(sorted(found))
+
+    def _inside(self, op: Op, shardings: tuple[TensorSharding, ...]) -> float:
+        count, places = len(op.operands), self._problem.places
+        form = self._problem.work.local_form(places.rule(op), op.info, shardings[:count], shardings[count:])
+        return sum(each.bytes for each in form or ())

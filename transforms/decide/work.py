@@ -1,0 +1,87 @@
+"""What it takes to run an operation, apart from moving its operands and results."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from jaxlib.mlir import ir
+
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.placement import factor_axes
+from gspmd.dialect.rule import PERMUTATION, OpShardingRule
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.emit.counting import Sent
+from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.local_form import sent_by
+from gspmd.transforms.ops.op_definition import OpTable, Shardings, definition_of
+
+CONTRACTIONS = ("dot", "convolution")
+"""The kinds of arithmetic that devices are there to share."""
+
+
+class WorkBook:
+    """The arithmetic of operations and what their local forms send, each worked out once."""
+
+    def __init__(self, table: OpTable, context: ir.Context) -> None:
+        self.table, self._context = table, context
+        self._flops: dict[OpInfo, float] = {}
+        self._sent: dict[tuple[OpShardingRule, OpInfo, Shardings, Shardings], tuple[Sent, ...] | None] = {}
+
+    def other_rules(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
+        """The rules by which an operation may be run, besides the one that shardings propagate by."""
+        definition = definition_of(self.table, info)
+        return definition.others(info) if definition is not None and definition.others is not None else ()
+
+    def flops_of(self, info: OpInfo) -> float:
+        """Floating point operations of all devices together."""
+        found = self._flops.get(info)
+        if found is None:
+            counted = traits_of(info.name).flops
+            found = self._flops[info] = counted.count(info) if counted is not None else 0.0
+        return found
+
+    def local_form(
+        self,
+        rule: OpShardingRule,
+        info: OpInfo,
+        operands: tuple[TensorSharding, ...],
+        results: tuple[TensorSharding, ...],
+    ) -> tuple[Sent, ...] | None:
+        """The collectives within the local form, as halos are; None where there is no local form for the shardings."""
+        definition = definition_of(self.table, info)
+        if definition is None or definition.localize is None:
+            return ()
+        if not _is_moved(rule, operands) and not (definition.any_shards and operands != results):
+            return ()
+        key = rule, info, operands, results
+        if key not in self._sent:
+            try:
+                self._sent[key] = sent_by(definition.localize, info, rule, operands, results, self._context)
+            except Unsupported:
+                self._sent[key] = None
+        return self._sent[key]
+
+
+_Bytes = TypeVar("_Bytes", float, npt.NDArray[np.float64])
+
+
+def touched_bytes(info: OpInfo, held: list[_Bytes]) -> _Bytes | float:
+    """Bytes that are read and written of what is held of operands and results, each a number or one for every way.
+
+    Of what is looked up in, or updated, that is only the part that is.
+    """
+    count, traits = len(info.operands), traits_of(info.name)
+    if traits.looks_up:
+        held[0] = np.minimum(held[0], sum(held[count:]))
+    if traits.update is not None:
+        part = held[:count][traits.update]
+        held[0], held[count] = np.minimum(held[0], part), np.minimum(held[count], part)
+    return sum(held)
+
+
+def _is_moved(rule: OpShardingRule, operands: tuple[TensorSharding, ...]) -> bool:
+    """Whether an operand is split along a factor of which devices need what others hold."""
+    return any(rule.kinds[factor] is PERMUTATION for t, s in enumerate(operands) for factor in factor_axes(rule, t, s))
