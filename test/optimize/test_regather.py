@@ -12,7 +12,7 @@ from gspmd.examples import mlp
 
 def test_weights_are_not_kept_from_the_forward_to_the_backward_pass() -> None:
     mesh = Mesh(np.array(jax.devices()[:8]), ("x",))
-    config = mlp.Config(recipe="fsdp", batch=96)
+    config = mlp.Config(recipe="fsdp", batch=512)
     text = str(mlp.lower(config, mesh).as_text(debug_info=True))
     weight = 64 * 256 * 4
     kept = gspmd.partition(text)

@@ -37,7 +37,7 @@ def held(product: gspmd.Partitioned) -> int:
 
 
 def test_each_gradient_is_scattered_once_and_each_weight_gathered_once() -> None:
-    lowered = mlp.lower(mlp.Config(recipe="dp"), mesh())
+    lowered = mlp.lower(mlp.Config(recipe="dp", batch=512), mesh())
     before = partitioned(lowered, "")
     after = partitioned(lowered, "gspmd-shard-weight-update{update-axes=x,y update-min-bytes=0},")
     assert Counter(c.kind for c in before.collectives) == {"all_reduce": 5}

@@ -12,7 +12,6 @@ from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.delay import DelayReductions
 from gspmd.transforms.optimize.fuse import FuseCollectives
-from gspmd.transforms.optimize.gather_behind import GatherBehindProducts
 from gspmd.transforms.optimize.gather_in_pieces import GatherInPieces
 from gspmd.transforms.optimize.hoist import HoistCollectives
 from gspmd.transforms.optimize.merge import MergeCollectives
@@ -36,7 +35,6 @@ PASSES: tuple[type[CollectivePass], ...] = (
     ReduceAfterLoops,
     SwapProducts,
     MoveInParts,
-    GatherBehindProducts,
     RemakePermuted,
     SimplifyPermutes,
     HoistCollectives,
