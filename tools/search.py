@@ -23,21 +23,21 @@ NAME = "search"
 SUMMARY = "find the annotations of a program that has none, or few"
 PRINTS_JSON = True
 _EPILOG = """\
-Arguments are decided upon, those of layers that repeat together, and every decision is priced by partitioning the
-program. Annotations that the program has are kept. What is printed: the ways to split a model that people know, beside
-the plan; for each decision what the program would cost without it and with the next best; and constraints inside the
-program that pay. docs/search.md explains the method.
+Arguments are decided upon all at once, those of layers that repeat together, as the problem that is solved when a
+program is partitioned, with arguments free; the best few solutions are priced by partitioning the program. Annotations
+that the program has are kept. What is printed: the ways to split a model that people know, beside the plan; each
+decision with the next best; and constraints inside the program that pay. docs/search.md explains the method.
 
 --plan writes the decisions as JSON. --start begins from such a file; decisions with "pinned": true are kept as they are
 there.
 
 JSON, also of --plan: "form", "mesh", "target", "most_bytes" (what a device may hold), "outcome", "bound" ("seconds"
-that no plan takes less than, and the "reason"), "baselines" (outcomes by name), "decisions", "constraints" (as the
-suggestions of gspmd suggest), "compiled" (null, or "step_s" and "memory_bytes"), "pipelining" (null, or a pipeline that
-may take less), "tried", "seconds" and "complete".
+that no plan takes less than, and the "reason"), "gap" (the part by which the solution may be from the best one),
+"baselines" (outcomes by name), "decisions", "compiled" (null, or "step_s" and "memory_bytes"), "pipelining" (null, or a
+pipeline that may take less), "tried", "seconds" and "complete".
 A decision has "argument", "kind" (arguments or values inside), "count", "type", "sharding" (the axes of each dimension,
-or null where that is left to propagation), "given", "pinned", "without" and "next" (outcomes, to be compared with
-"reference"), "next_sharding", and of values inside "places" and "patches" of the source.
+or null where that is left to propagation), "given", "pinned", "next_sharding" and "next_cost" (the best without that
+sharding, and its cost in parts of the best), and of values inside "places" and "patches" of the source.
 An outcome has "sent_bytes", "step_s", "memory_bytes" and "fits".
 """
 

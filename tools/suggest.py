@@ -22,10 +22,10 @@ NAME = "suggest"
 SUMMARY = "find annotations that would make a program cheaper"
 PRINTS_JSON = True
 _EPILOG = """\
-The program is partitioned with one more annotation at a time, and those that pay are printed, the best first: which
-value, how it should be split, what a step then takes, sends and holds, and how the annotation is written: as a change
-of the Python that JAX traced, for in_shardings, or in the program's own text. Annotations that the program has are
-kept. docs/suggest.md says which ones are tried.
+The decision problem of the program says which annotations promise something; the program is partitioned with each, and
+those that pay are printed, the best first: which value, how it should be split, what a step then takes, sends and
+holds, and how the annotation is written: as a change of the Python that JAX traced, for in_shardings, or in the
+program's own text. Annotations that the program has are kept. docs/suggest.md says which ones are tried.
 
 --apply writes the program with the best one, --apply=2 with the second: to the file that -o names, else to stdout, and
 the suggestions to stderr. Where none pays, the program is written as it is.

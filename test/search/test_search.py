@@ -167,6 +167,18 @@ def test_what_is_given_is_kept() -> None:
         gspmd.search(program, mesh={"x": 8}, target=TARGET)
 
 
+@pytest.mark.parametrize("time_limit_s", [0, 2, 20])
+def test_nothing_slower_than_what_is_given_is_returned(time_limit_s: float) -> None:
+    specs = ({"up": P(("x", "y")), "down": P(("x", "y"))}, P(("x", "y")))
+    program = gspmd.jit(step, mesh=MESH, in_shardings=specs, target=TARGET).lower(*LARGE).program
+    found = gspmd.search(program, target=TARGET, time_limit_s=time_limit_s)
+    given = outcome_of(program)
+    assert found.baselines["as it is"] == given
+    assert found.outcome.step_s <= given.step_s
+    assert outcome_of(found.module) == found.outcome
+    assert "annotated in the program, and kept: 3 of" in str(found)
+
+
 def test_less_memory_is_used_where_there_is_less(plan: gspmd.ShardingPlan) -> None:
     program = jax.jit(step).lower(*LARGE)
     most = min(outcome.memory_bytes for outcome in plan.baselines.values())

@@ -71,17 +71,22 @@ class MeshPlans:
             if role.label in pinned and sharding is not None
         }
 
+    def begin(self) -> Choice:
+        """Price the first solution, or one that fits; returns it."""
+        if self.fixed:
+            self.best = self.problem.choose(self._may_be())
+        return self._try_fitting(self.best)
+
     def search(self) -> None:
-        """Find the best state, as long as there is time; what is given is priced in any case."""
+        """Find the best state, as long as there is time; what is given is priced in any case, and first."""
         for state in list(self.known.values()):
             self._try(state)
-        self.best = self.problem.choose(self._may_be())
-        self._try_fitting(self.best, None)
-        self._try(self.best.unsummed)
-        self.is_unsummed = self.state == self._kept(self.best.unsummed) != self.best.state
+        first = self.begin()
+        self._try(first.unsummed)
+        self.is_unsummed = self.state == self._kept(first.unsummed) != self._kept(first.state)
         for name, mask in known_ways(self.problem.roles, self.mesh):
-            choice = self.problem.choose(self._may_be(mask))
-            if self.has_time() and choice.cost_s <= _KNOWN * self.best.cost_s:
+            choice = self.problem.choose(self._may_be(mask)) if self.has_time() else None
+            if choice is not None and choice.cost_s <= _KNOWN * self.best.cost_s:
                 self.known[name] = self._written(choice)
                 self._try(self.known[name])
         if self.outcome is None or not self.outcome.fits:
@@ -89,7 +94,8 @@ class MeshPlans:
         for choice in self._alike():
             if self.has_time():
                 self._try(self._written(choice))
-        self.is_complete = self._simplify() and self.has_time()
+        self._simplify()
+        self.is_complete = self.has_time()
 
     # ---- solutions ----
 
@@ -104,21 +110,21 @@ class MeshPlans:
         best = "none" if now is None else time_text(now.step_s)
         tell(f"{axes}: best step {best}, {len(self.prices.found)} plans", 1, 1)
 
-    def _try_fitting(self, choice: Choice, mask: Mask | None) -> None:
+    def _try_fitting(self, choice: Choice) -> Choice:
         """Try a solution, and where it does not fit one that holds less, until one does or nothing is less."""
-        most = self.prices.question.most_bytes
+        limit = most = self.prices.question.most_bytes
         self._try(choice.state)
-        limit = most
         for _ in range(_AGAIN):
             outcome = self.prices.price(self._kept(choice.state))
             if outcome is None or outcome.fits or not choice.held_bytes or not self.has_time():
-                return
+                break
             limit = min(limit, most * choice.held_bytes / outcome.memory_bytes) * _SPARE
-            less = self.problem.choose_within(limit, self._may_be(mask))
+            less = self.problem.choose_within(limit, self._may_be())
             if less.state == choice.state:
-                return
+                break
             choice = less
             self._try(choice.state)
+        return choice
 
     def _written(self, choice: Choice) -> State:
         return choice.unsummed if self.is_unsummed else choice.state
@@ -158,11 +164,8 @@ class MeshPlans:
 
     # ---- what need not be decided ----
 
-    def _simplify(self) -> bool:
-        """Leave to propagation what it does as well: all values inside, then small roles and what follows others.
-
-        Returns whether everything was looked at.
-        """
+    def _simplify(self) -> None:
+        """Leave to propagation what it does as well: values inside, then small roles and what follows others."""
         inside = [n for n, role in enumerate(self.roles) if role.values and self.state[n] is not None]
         largest = max((role.bytes for role in self.roles if role.arguments), default=0.0)
         small = [n for n in self._decided() if self.roles[n].bytes <= _SMALL * largest]
@@ -178,7 +181,6 @@ class MeshPlans:
                 self.state = opened
             elif len(part) > 1:
                 pending += [part[len(part) // 2 :], part[: len(part) // 2]]
-        return not pending
 
     def _decided(self) -> list[int]:
         found = (n for n, sharding in enumerate(self.state) if sharding is not None and self.roles[n].arguments)

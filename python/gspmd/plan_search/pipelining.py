@@ -16,9 +16,9 @@ from typing import Any
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.mesh_plans import MeshPlans
 from gspmd.plan_search.meshes import put_mesh
+from gspmd.plan_search.operation_times import bytes_of
 from gspmd.plan_search.plan_problem import PlanProblem
 from gspmd.reading import read_program
-from gspmd.suggestions.operation_times import bytes_of
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.machine.cost import Hardware, collective_time

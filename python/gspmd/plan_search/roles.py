@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from gspmd.dialect.rule import REDUCTION
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.explanation import Explanation
+from gspmd.plan_search.operation_times import bytes_of, operation_times
+from gspmd.plan_search.tied_dimensions import TiedDimensions
 from gspmd.suggestions.annotating import GivenValue
-from gspmd.suggestions.operation_times import bytes_of, operation_times
 from gspmd.suggestions.source_patch import GRADIENT
-from gspmd.suggestions.tied_dimensions import TiedDimensions
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType

@@ -38,6 +38,7 @@ from gspmd.transforms.ops.custom_rules import RuleSource
 TIME_LIMIT_S = 60.0
 """Seconds after which a search ends with the best that it has, where nothing else is said."""
 _WORSE = 1.25  # how much more than the best one's the solution of a mesh may cost for its plans to be partitioned
+_SEARCHED = 2  # of these meshes, those over which more plans are looked at: that begin best
 _REFUSED = 3  # for each plan that is to be compiled, how many are tried where the compiler refuses some
 
 
@@ -150,13 +151,16 @@ class _WholeSearch:
 
     def best_of(self, over: Sequence[MeshPlans]) -> MeshPlans:
         """The plans over the best mesh. Meshes whose solution costs much more than the first one's are not judged."""
-        least, judged = over[0].best.cost_s, list[MeshPlans]()
-        for each in over:
-            is_promising = each.best.cost_s <= _WORSE * least or not any(_fits(other) for other in judged)
-            if not judged or (is_promising and self.has_time()):
+        least, fits = over[0].best.cost_s, False
+        for each in over if len(over) > 1 else ():
+            if self.has_time() and (each.best.cost_s <= _WORSE * least or not fits):
+                each.begin()
+                fits |= each.outcome is not None and each.outcome.fits
+        begun = sorted((each for each in over if each.prices.found), key=lambda each: rank(each.outcome)) or over[:1]
+        for number, each in enumerate(begun[:_SEARCHED]):
+            if not number or self.has_time():
                 each.search()
-                judged.append(each)
-        return min(judged, key=lambda each: rank(each.outcome))
+        return min(begun, key=lambda each: rank(each.outcome))
 
     def _given_by_file(self, plans: MeshPlans, file: PlanFile) -> State:
         """The decisions of a file. Errors: UsageError for what does not fit the program or the mesh."""
@@ -243,10 +247,6 @@ class _WholeSearch:
             return chosen
         best.state = state
         return dataclasses.replace(chosen, decisions=_decisions(best))
-
-
-def _fits(plans: MeshPlans) -> bool:
-    return plans.outcome is not None and plans.outcome.fits
 
 
 def _decisions(best: MeshPlans) -> tuple[PlanDecision, ...]:

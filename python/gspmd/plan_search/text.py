@@ -33,7 +33,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         made = plan.compiled
         sent, held = bytes_text(made.sent_bytes), bytes_text(made.memory_bytes)
         lines.append(f"as compiled: {time_text(made.step_s)} a step, {sent} sent, {held} held")
-    decided = [decision for decision in plan.decisions if decision.dims is not None]
+    decided = [decision for decision in plan.decisions if decision.dims is not None and not decision.is_given]
     for what, some in (
         ("arguments", [decision for decision in decided if not decision.values]),
         ("values inside", [decision for decision in decided if decision.values]),
@@ -46,6 +46,9 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
     shown: set[SourcePatch] = set()
     for decision in decided:
         lines += _inside_lines(decision, shown)
+    given = sum(decision.is_given for decision in plan.decisions)
+    if given:
+        lines.append(f"annotated in the program, and kept: {given} of {len(plan.decisions)}")
     free = [decision.label for decision in plan.decisions if decision.dims is None and not decision.values]
     if free:
         lines += fitted([f"left to propagation: {', '.join(free)}"])
@@ -90,7 +93,7 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
 def _row(decision: PlanDecision) -> tuple[str, ...]:
     assert decision.dims is not None, "it was decided"
     count = f" (x{decision.count})" if decision.count > 1 else ""
-    said = " (given)" if decision.is_given else " (pinned)" if decision.is_pinned else ""
+    said = " (pinned)" if decision.is_pinned else ""
     next_ = ""
     if decision.next_dims is not None and decision.next_cost is not None:
         more = 100 * (decision.next_cost - 1)

@@ -9,7 +9,6 @@ from jaxlib.mlir import ir
 
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
-from gspmd.dialect.notation import print_dims
 from gspmd.explanations.value_names import given_operations
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourcePatch, jax_can_say, spec_text
@@ -97,7 +96,7 @@ def _at(annotation: ValueAnnotation) -> str:
 def _alike_lines(suggestion: Suggestion) -> Iterator[str]:
     others = suggestion.alike
     if others:
-        named = ", ".join(f"{each.value.called} {print_dims(each.sharding)}" for each in others[:_ALIKE])
+        named = ", ".join(map(str, others[:_ALIKE]))
         more = f" and {len(others) - _ALIKE} more" if len(others) > _ALIKE else ""
         yield f"just as good: {named}{more}"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from gspmd.costs.operations import flops_of
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ir.program import WHILE, Body, Program
+from gspmd.transforms.ir.program import WHILE, Body
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.propagate import Completion
@@ -21,18 +21,12 @@ def operation_times(completion: Completion, hardware: Hardware) -> Iterator[tupl
     What takes longer counts, arithmetic or memory traffic; loops of unknown length run once.
     """
     program = completion.annotated.program
-    runs = runs_of(program)
+    runs: dict[int, float] = {}
+    _count_runs(program.body, 1.0, runs)
     for node in completion.graph.nodes:
         if node.op < len(program.ops) and not program.ops[node.op].regions:
             types = [completion.graph.slot_types[slot] for slot in node.slots]
             yield node, runs.get(node.op, 1.0) * _time(program.ops[node.op].info, types, hardware)
-
-
-def runs_of(program: Program) -> dict[int, float]:
-    """How often each operation runs in a call of the program, by its index; loops of unknown length run once."""
-    runs: dict[int, float] = {}
-    _count_runs(program.body, 1.0, runs)
-    return runs
 
 
 def bytes_of(type_: TensorType) -> float:
