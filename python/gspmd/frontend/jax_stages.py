@@ -63,6 +63,8 @@ source_info_util.register_exclusion(__file__)  # no part of what the user's func
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
 PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
 Tracer = core.Tracer
+Array = ArrayImpl  # what arrays on devices are
+flatten = tree_util.default_registry.flatten  # leaves and structure, as `jax.tree.flatten`
 # What JAX raises where a function does not fit the mesh that it is traced in, among other mistakes.
 ShardingTypeError = core.ShardingTypeError
 TRACING_ERRORS = (ValueError, TypeError, RuntimeError, AssertionError, ShardingTypeError)

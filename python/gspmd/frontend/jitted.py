@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
 
 from gspmd import api
@@ -38,7 +37,8 @@ from gspmd.frontend.device_mesh import (
     has_manual_axes,
     no_mesh,
 )
-from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
+from gspmd.frontend.dispatching import Dispatched, Passed
+from gspmd.frontend.lowered import Compiled, Lowered, not_here
 from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one_device
 from gspmd.frontend.value_shardings import (
     NOTHING,
@@ -55,7 +55,7 @@ from gspmd.frontend.value_shardings import (
     with_shardings,
 )
 from gspmd.frontend.weak_methods import weakly
-from gspmd.runtime import arguments, in_flight
+from gspmd.runtime import in_flight
 from gspmd.runtime.familiar_errors import WrongType, WrongValue
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.topology import is_topology
@@ -158,7 +158,7 @@ def _also(kind: type[Exception]) -> type[UsageError]:
     return type(UsageError.__name__, (UsageError, kind), {})
 
 
-class Jitted:
+class Jitted(Dispatched):
     """A function to be partitioned; compiled once for each kind of arguments."""
 
     def __init__(
@@ -197,39 +197,17 @@ class Jitted:
         self._lowered: dict[Any, Lowered | None] = {}
         self._generation = jax_stages.generation_of_caches()
         self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
-        self._shares_threads = False
-        self._call: Any = jax_stages.dispatched(
+        self.pace = in_flight.FREE
+        self._dispatched = jax_stages.dispatched(
             self._name, weakly(self._by_operations), weakly(self._call_of_new_kind), self._inner
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._donates:
-            self._check_donated(args, kwargs)
-        try:
-            if not self._shares_threads:
-                return self._call(*args, **kwargs)
-            return in_flight.called(self._call, args, kwargs)
-        except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
-            told = explained(error, self._leaves_with_paths(args, kwargs))
-            if told is None:
-                raise
-            raise told from error
-
-    def _check_donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raise ExecutionError for arrays that are gone, or that are passed twice; jaxlib may end the process."""
-        arrays = [leaf for leaf in jax.tree.leaves((args, kwargs)) if jax_stages.is_array(leaf)]
-        if any(array.is_deleted() for array in arrays):
-            leaves = enumerate(self._leaves_with_paths(args, kwargs))
-            for index, (path, leaf) in leaves:
-                if jax_stages.is_array(leaf) and leaf.is_deleted():
-                    raise arguments.gone(f"argument {index} '{path}'")
-        if len({*map(id, arrays)}) < len(arrays):
-            call = bind(self._parameters, args, kwargs)
-            arguments.check_donated_once(call.donated(self._parameters), call.leaves)
-
-    def _leaves_with_paths(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Passed:
         call = bind(self._parameters, args, kwargs)
         return list(zip(call.paths(self._parameters), call.leaves, strict=True))
+
+    def _donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[bool]:
+        return bind(self._parameters, args, kwargs).donated(self._parameters)
 
     def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
@@ -255,7 +233,7 @@ class Jitted:
         if lowered is None:
             return None
         compiled: Compiled = lowered.compile(timeout_s=self._timeout_s)
-        self._shares_threads |= compiled.shares_threads
+        self.pace = max(self.pace, compiled.pace, key=lambda pace: pace.rank)
         return compiled
 
     def _lowered_for(self, call: BoundCall, found: FoundMesh | None) -> Lowered | None:
@@ -350,7 +328,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forget what was compiled."""
         self._lowered.clear()
-        self._call._clear_cache()
+        self._dispatched._clear_cache()
         self._inner.clear_cache()
         self._annotated.clear_cache()
 
