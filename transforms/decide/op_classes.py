@@ -157,7 +157,7 @@ class OpClasses:
         """The way that takes and makes all as propagation has it, where factors do not say what can be run."""
         numbers = kind.placed
         definition = definition_of(self._chooser.table, kind.info)
-        takes_any = definition is not None and definition.takes_any(self._shardings(kind, numbers))
+        takes_any = definition is not None and definition.takes_any(kind.info, self._shardings(kind, numbers))
         if kind.rule.inference is None and not takes_any:
             return None
         ways = RuleWays(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))

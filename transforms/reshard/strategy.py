@@ -340,9 +340,10 @@ class Chooser:
         return found
 
     def _as_wanted(self, rule: OpShardingRule, situation: Situation) -> _Assigned | None:
-        """To make the results as they are wanted of the operands as they are, where the local form has that."""
-        definition, made = definition_of(self.table, situation.info), situation.shardings
-        if definition is None or not definition.takes_any(made):
+        """To make the results as they are wanted of the operands nearly as they are, where the local form has that."""
+        definition = definition_of(self.table, situation.info)
+        made = None if definition is None else definition.nearest(situation.info, situation.shardings)
+        if made is None:
             return None
         axes = _axes_of(rule, made)
         return _Assigned(axes, axes, made, self._compute_time(rule, situation.info, axes, made))
@@ -511,7 +512,8 @@ class Chooser:
         definition = definition_of(self.table, info)
         if definition is None or definition.localize is None:
             return ()
-        if not _is_moved(rule, operands) and not (definition.any_shards and operands != results):
+        as_they_are = operands != results and definition.takes_any(info, operands + results)
+        if not (_is_moved(rule, operands) or as_they_are):
             return ()
         key = rule, info, operands, results
         if key not in self._sent:
