@@ -36,7 +36,7 @@ class OpDef:
     known by building it (`local_form.py`).
 
     What moves its elements between devices in any case, or puts them into place, may do so between shards that do not
-    fit the rule: of shardings of operands and results, `any_shards` gives the nearest that the local form takes, if any.
+    fit the rule: `any_shards` gives the shardings nearest to those given that the local form takes, if there are any.
 
     `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
     """
