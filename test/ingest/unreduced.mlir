@@ -83,7 +83,7 @@ func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-// What control flow gives, and is said to be unreduced there, is handed on as summands.
+// A branch whose result is only taken apart gives summands itself.
 
 // CHECK-LABEL: func.func public @main
 // CHECK: %[[BOTH:.*]] = "stablehlo.case"(%arg0) ({
@@ -93,10 +93,9 @@ func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
 // CHECK: %[[OTHER:.*]] = stablehlo.custom_call @gspmd.taken_apart(%arg1)
 // CHECK-NEXT: stablehlo.return %[[OTHER]]
 // CHECK: (tensor<i32>) -> tensor<4x8xf32>
-// CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[BOTH]] init: %{{.*}}) applies stablehlo.add across dimensions = [0]
-// CHECK-NEXT: return %[[SUM]]
+// CHECK-NEXT: return %[[BOTH]]
 sdy.mesh @mesh = <["x"=4, "y"=2]>
-func.func public @main(%i: tensor<i32>, %a: tensor<8xf32>) -> tensor<8xf32> {
+func.func public @main(%i: tensor<i32>, %a: tensor<8xf32>) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}], unreduced={"x"}>}) {
   %0 = "stablehlo.case"(%i) ({
     %1 = stablehlo.tanh %a : tensor<8xf32>
     stablehlo.return %1 : tensor<8xf32>
@@ -105,38 +104,4 @@ func.func public @main(%i: tensor<i32>, %a: tensor<8xf32>) -> tensor<8xf32> {
   }) : (tensor<i32>) -> tensor<8xf32>
   %2 = sdy.sharding_constraint %0 <@mesh, [{"y"}], unreduced={"x"}> : tensor<8xf32>
   return %2 : tensor<8xf32>
-}
-
-// -----
-
-// So is what goes around a loop. A condition that does not ask for it does not add it up.
-
-// CHECK-LABEL: func.func public @main
-// CHECK: %[[BEGIN:.*]] = stablehlo.custom_call @gspmd.taken_apart(%arg0)
-// CHECK: %[[LOOP:.*]]:2 = stablehlo.while(%[[I:.*]] = %{{.*}}, %[[CARRIED:.*]] = %[[BEGIN]]) : tensor<i32>, tensor<4x8xf32>
-// CHECK: cond {
-// CHECK-NOT: stablehlo.reduce
-// CHECK: } do {
-// CHECK: %[[WHOLE:.*]] = stablehlo.reduce(%[[CARRIED]] init
-// CHECK: %[[NEXT:.*]] = stablehlo.add %[[WHOLE]], %arg0
-// CHECK: %[[APART:.*]] = stablehlo.custom_call @gspmd.taken_apart(%[[NEXT]])
-// CHECK: stablehlo.return %{{.*}}, %[[APART]]
-// CHECK: %[[SUM:.*]] = stablehlo.reduce(%[[LOOP]]#1 init
-// CHECK: return %[[SUM]], %[[LOOP]]#0
-sdy.mesh @mesh = <["x"=4, "y"=2]>
-func.func public @main(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<i32>) {
-  %n = stablehlo.constant dense<3> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %0:2 = stablehlo.while(%i = %zero, %v = %a) : tensor<i32>, tensor<8xf32>
-    cond {
-      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %p : tensor<i1>
-    } do {
-      %next = stablehlo.add %i, %one : tensor<i32>
-      %sum = stablehlo.add %v, %a : tensor<8xf32>
-      stablehlo.return %next, %sum : tensor<i32>, tensor<8xf32>
-    }
-  %1 = sdy.sharding_constraint %0#1 <@mesh, [{}], unreduced={"x"}> : tensor<8xf32>
-  return %1, %0#0 : tensor<8xf32>, tensor<i32>
 }

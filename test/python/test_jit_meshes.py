@@ -114,11 +114,15 @@ def test_explicit_axes_split_by_type() -> None:
         seen.append(jax.typeof(gram).sharding.spec)
         return jax.reshard(gram, P(None, "y"))
 
-    for found in (gspmd.jit(f)(ON_BOTH), gspmd.jit(f, mesh=EXPLICIT)(ON_BOTH)):
+    with jax.set_mesh(EXPLICIT):
+        around, expected = gspmd.jit(f)(ON_BOTH), jax.jit(f)(ON_BOTH)
+    assert around.sharding.spec == expected.sharding.spec
+    for found in (around, gspmd.jit(f, mesh=EXPLICIT)(ON_BOTH)):
         np.testing.assert_allclose(found, X @ X.T)
         assert found.sharding == NamedSharding(EXPLICIT, P(None, "y"))
-    with jax.set_mesh(EXPLICIT):
-        assert gspmd.jit(f)(ON_BOTH).sharding.spec == jax.jit(f)(ON_BOTH).sharding.spec
+    for jit in (jax.jit, gspmd.jit):
+        with pytest.raises(ValueError, match="when you are not under a mesh context"):
+            jit(f)(ON_BOTH)
     assert {*seen} == {P("x", "y"), P("x", None)}
 
 

@@ -14,14 +14,13 @@ from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.groups import constrain_groups
 from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
-from gspmd.transforms.ingest.partial_values import hand_on_partial, is_left_partial
+from gspmd.transforms.ingest.partial_values import is_left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.callbacks import is_callback, is_one_call
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.native import check_fits
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.ir.program import CONTROL_FLOW
 from gspmd.transforms.parsing.mlir import located
 
 # Operations of `sdy` that hold a value to a sharding. A reshard is one written by hand.
@@ -50,12 +49,9 @@ def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Operation]:
         by_name[target_name(op) == RESULT_MARKER].append(op)
     markers = ResultMarkers(by_name[True], target)
     others = convert_markers(by_name[False], target)
-    for op in (*found.annotated, *others, *found.all(*CONTROL_FLOW)):
+    for op in (*found.annotated, *others, *found.all("stablehlo.case")):
         _rewrite(op, target)
-    constraints = found.all(*_CONSTRAINTS, "sdy.data_flow_edge")
-    for op in found.all(*CONTROL_FLOW):
-        hand_on_partial(op, set(constraints), target)
-    for op in constraints:
+    for op in found.all(*_CONSTRAINTS, "sdy.data_flow_edge"):
         _rewrite_constraint(op, target)
     for op in found.all("func.call"):
         rewrite_call(op, target)

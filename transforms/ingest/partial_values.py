@@ -1,27 +1,26 @@
 """Values that annotations leave unreduced: summed where they enter, taken apart where they leave, both in between.
 
-A manual computation is a program of its own there: what enters it is taken apart, what leaves it is summed. What
-control flow gives, or carries around a loop, and is said to be unreduced there, is handed on as summands as well: the
-sum of which the program knows is behind it.
+A manual computation is a program of its own there: what enters it is taken apart, what leaves it is summed. A branch
+whose result is only taken apart gives summands itself.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import size_of
+from gspmd.dialect.own_attributes import UNREDUCED
 from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.builder import Builder
-from gspmd.transforms.emit.partial_values import apart_sharding, summed, taken_apart
+from gspmd.transforms.emit.partial_values import apart_sharding, is_taking_apart, summed, taken_apart
 from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.program import MANUAL, WHILE
+from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.parsing.mlir import located
 
 
 def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> None:
@@ -84,57 +83,33 @@ def _counted(sharding: TensorSharding, held: Collection[str]) -> tuple[TensorSha
     return (apart_sharding(whole, axes), size_of(axes)) if axes else (whole, 0)
 
 
-def hand_on_partial(op: Operation, constraints: set[Operation], target: TargetMesh) -> None:
-    """Let results of control flow that are only used as partial values be summands in a dimension of their own."""
-    for index, result in enumerate(op.results):
-        users = result.users
-        if users and constraints.issuperset(users):
-            sharding = _left_as(users, result.type, target)
-            if sharding is not None and not _is_held(op, sharding.dims[0].axes):
-                _hand_on(op, index, sharding, target)
+def leaves_partial(main: Operation) -> bool:
+    """Whether a result of @main is taken apart."""
+    return any(UNREDUCED in entry for entry in main.attributes.get("res_attrs", ()))
 
 
-def _left_as(constraints: Sequence[Operation], type_: TensorType, target: TargetMesh) -> TensorSharding | None:
-    """How summands of a value are split that constraints leave partial, all alike; None for a value that is whole."""
-    found: set[TensorSharding | None] = set()
-    for op in constraints:
-        with located(op):
-            said = Said(target.annotations.attribute(op.attributes["sharding"]), None)
-            axes, whole = target.unreduced(said, type_), target.resolve(said, 0, [type_])
-        found.add(None if not axes or whole is None else apart_sharding(whole, axes))
-    return found.pop() if len(found) == 1 else None
+def sink_partial(main: Operation) -> None:
+    """Let branches whose result is only taken apart into summands each give summands.
 
-
-def _is_held(op: Operation | None, axes: Axes) -> bool:
-    """Whether a manual computation around holds any of the axes: inside, each device has what it has."""
-    while op is not None:
-        if op.name == MANUAL and any(axis.name in read_manual_axes(op.attributes["manual_axes"]) for axis in axes):
-            return True
-        op = op.parent
-    return False
-
-
-def _hand_on(op: Operation, index: int, sharding: TensorSharding, target: TargetMesh) -> None:
-    count, written = size_of(sharding.dims[0].axes), target.write_list([sharding])
-    result = op.results[index]
-    counted = result.type.of_shape((count, *result.type.shape))
-    loop = op.name == WHILE
-    if loop:
-        op.operands[index] = taken_apart(_builder(op, Point.at(op)), op.operands[index], count, written)
-    for number, region in enumerate(op.regions):
-        last = region.terminator
-        if loop:
-            carried = region.arguments[index]
-            carried.type = counted
-            if carried.is_used:
-                _sum_instead(carried, _builder(last, Point.at_begin(region)))
-        if not (loop and number == 0):
-            last.operands[index] = taken_apart(_builder(last, Point.at(last)), last.operands[index], count, written)
-    result.type = counted
-    if "sdy.sharding" in op.attributes:
-        shardings = list(target.read_list(op.attributes["sdy.sharding"]))
-        op.attributes["sdy.sharding"] = target.write_list([*shardings[:index], sharding, *shardings[index + 1 :]])
-    _sum_instead(result, _builder(op, Point.after(op)))
+    So what is partial in a branch is not summed in it, to be taken apart behind.
+    """
+    pending = [op for op in main.walk() if is_taking_apart(op)]
+    while pending:
+        apart = pending.pop()
+        result = apart.operands[0]
+        chosen = result.op
+        if chosen is None or chosen.name not in CONTROL_FLOW or chosen.name == WHILE or not result.is_used_once:
+            continue
+        type_, sharding = apart.results[0].type, apart.attributes["sdy.sharding"]
+        for region in chosen.regions:
+            last = region.terminator
+            build = _builder(last, Point.at(last))
+            made = taken_apart(build, last.operands[result.index], type_.shape[0], sharding)
+            last.operands[result.index] = made
+            if made.op is not None:
+                pending.append(made.op)
+        apart.replace([result])
+        result.type = type_
 
 
 def _sum_instead(value: Value, build: Builder) -> None:

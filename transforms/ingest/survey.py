@@ -17,7 +17,7 @@ from gspmd.transforms.ir.collective_groups import COLLECTIVES
 from gspmd.transforms.ir.modules import FUNCTION, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation
-from gspmd.transforms.ir.program import CALLS, CONTROL_FLOW
+from gspmd.transforms.ir.program import CALLS
 from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
@@ -27,8 +27,8 @@ CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.a
 
 _SOUGHT = {
     *CALLS,
-    *CONTROL_FLOW,
     "chlo.constant",
+    "stablehlo.case",
     CUSTOM_CALL,
     "stablehlo.get_tuple_element",
     "stablehlo.partition_id",

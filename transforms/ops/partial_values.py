@@ -7,8 +7,11 @@ belongs, with zeros around. For example, of `f32[4] [{"x"}]` taken apart over x=
 
 from __future__ import annotations
 
+from jaxlib.mlir import ir
+
 from gspmd.dialect.axes import Axes, Axis, canonical, remove_prefix, size_of, starts_with, without
-from gspmd.dialect.own_attributes import TAKEN_APART
+from gspmd.dialect.notation import print_axes
+from gspmd.dialect.own_attributes import KEPT_BY_FIRST, TAKEN_APART
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.local_op import LocalOp
@@ -64,10 +67,12 @@ def localize_taken_apart(op: LocalOp) -> None:
         begin = emit.shard_offset(axes, result.shape[0])
         places = emit.binary("add", places, emit.broadcast_scalar(begin, type_))
     is_first = emit.compare(places, "EQ", emit.constant(type_, 0))
-    everywhere = emit.op(
-        "stablehlo.broadcast_in_dim", [one], [result], broadcast_dimensions=emit.i64s(range(len(result.shape)))
-    )
-    op.replace([emit.op("stablehlo.select", [is_first, everywhere, emit.constant(result, "zero")], [result])])
+    if one.type != result:
+        dims = emit.i64s(range(len(result.shape)))
+        one = emit.op("stablehlo.broadcast_in_dim", [one], [result], broadcast_dimensions=dims)
+    marked = {KEPT_BY_FIRST: ir.StringAttr.get(print_axes(axes, made.mesh), emit.context)}
+    zeros = emit.constant(result, "zero")
+    op.replace([emit.op("stablehlo.select", [is_first, one, zeros], [result], **marked)])
 
 
 def _further(held: TensorSharding, made: TensorSharding) -> list[Axes]:

@@ -653,6 +653,11 @@ def sharding_for(functions: FunctionsOfCall, sharding: NamedSharding, rank: int)
     return GSPMDSharding(tuple(sharding.mesh.devices.flat), sharding._to_xla_hlo_sharding(rank))
 
 
+def devices_in_hlo(sharding: Any) -> tuple[Any, ...]:
+    """The devices of a sharding that is in XLA's words alone, in the order of these; none for any other."""
+    return tuple(sharding._device_assignment) if isinstance(sharding, GSPMDSharding) else ()
+
+
 def hlo_text(sharding: jax.sharding.Sharding, rank: int) -> str:
     """XLA's words for a sharding of JAX's."""
     return str(sharding._to_xla_hlo_sharding(rank))

@@ -39,7 +39,7 @@ from gspmd.frontend.device_mesh import (
 )
 from gspmd.frontend.dispatching import Dispatched, Passed
 from gspmd.frontend.lowered import Compiled, Lowered, not_here
-from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one_device
+from gspmd.frontend.mesh_search import FoundMesh, check_legacy_mesh, find_mesh, mesh_inside, on_one_device
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
@@ -53,6 +53,7 @@ from gspmd.frontend.value_shardings import (
     wanted_by_array,
     wanted_by_ref,
     with_shardings,
+    without_hlo,
 )
 from gspmd.frontend.weak_methods import weakly
 from gspmd.runtime import in_flight
@@ -136,6 +137,8 @@ def jit(
     if not (shardings in (None, "search") or isinstance(shardings, Mapping)):
         raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or options of it", code=Code.BAD_VALUE)
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    in_shardings = without_hlo(in_shardings, "in_shardings")
+    out_shardings = without_hlo(out_shardings, "out_shardings")
     check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
     if over is None and (device is not None or backend is not None):
@@ -250,7 +253,8 @@ class Jitted(Dispatched):
                 "argument to jit",
                 hint="leave one of these out",
             )
-        key = (found, alone, call.key, kinds_of(call.leaves, self._come_split(call)), *settings)
+        kinds = kinds_of(call.leaves, self._come_split(call))
+        key = (found, alone, call.key, kinds, jax_stages.legacy_mesh(), *settings)
         if key not in self._lowered:
             self._lowered[key] = None if alone else self._lower(found, call)
         return self._lowered[key]
@@ -403,6 +407,7 @@ class Jitted(Dispatched):
         inputs = self._inputs(mesh, call, leaves)
         self._tell(mesh, leaves, inputs)
         traced, lowered, computation = self._traced(found, call, leaves, inputs, first)
+        check_legacy_mesh(traced.jaxpr, mesh)
         if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
             raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
@@ -425,7 +430,7 @@ class Jitted(Dispatched):
     def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What is said of the leaves, by `in_shardings` or by themselves."""
         for leaf, path in zip(call.leaves, leaves.paths, strict=True):
-            check_devices(leaf, path, mesh)
+            check_devices(leaf, path, mesh, may_be_moved=self._mesh is not None)
         said = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
         inputs = [wanted.beside(wanted_by_array(leaf, mesh), split) for wanted, leaf, split in said]
         for index, leaf in enumerate(call.leaves):
@@ -457,12 +462,16 @@ class Jitted(Dispatched):
     ) -> Any:
         """What `trace` returns in the first of the meshes that the function may be traced in and fits.
 
-        Where axes are of type Explicit, and the arguments are `typed` by them, there is one; what JAX refuses there is
-        refused. Only arrays over axes of other types, if there are any, are taken for such ones if need be.
+        Where axes are of type Explicit, and the arguments are `typed` by them, there is one, which is around if the
+        user said so; what JAX refuses there is refused. Only arrays over axes of other types, if there are any, are
+        taken for such ones if need be.
         """
         program = TracedProgram(found.mesh, by_gspmd)
         if found.mesh.has_explicit_axes and typed[0]:
-            explicit = found.mesh.abstract(explicit=True)
+            types = found.mesh.abstract(explicit=True)
+            program, explicit = (
+                (program, types) if found.is_given else (dataclasses.replace(program, types=types), None)
+            )
             if typed[1]:
                 own_types = around(dataclasses.replace(program, has_types=True), explicit)
                 with contextlib.suppress(*jax_stages.TRACING_ERRORS), own_types:
