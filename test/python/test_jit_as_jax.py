@@ -174,6 +174,28 @@ def test_stages_have_what_those_of_jax_have() -> None:
     assert program.out_info["r"].sharding.spec[0] == "x"
 
 
+def test_a_mesh_of_another_size_inside_is_refused() -> None:
+    inner = gspmd.jit(doubled, in_shardings=P("x"))
+
+    def f(x: Any) -> Any:
+        with HALF.mesh:
+            return inner(x)
+
+    with MESH:
+        assert gspmd.jit(inner, in_shardings=P("x"))(X).shape == (8, 8)
+        with pytest.raises(ValueError, match="cannot change the size of the mesh"):
+            gspmd.jit(f, in_shardings=P("x"))(X)
+
+
+@pytest.mark.parametrize(("mesh", "kind"), [(MESH, ValueError), (MESH.abstract_mesh, RuntimeError)])
+def test_another_number_of_devices_than_lowered_for_is_refused(mesh: Any, kind: type[Exception]) -> None:
+    x = jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    lowered = gspmd.jit(doubled).trace(x).lower()
+    with pytest.raises(kind, match="device_assignment"):
+        lowered.compile(device_assignment=jax.devices()[:4])
+    assert lowered.compile(device_assignment=tuple(jax.devices()))(split(X, "x")).shape == (8, 8)
+
+
 @gspmd.jit
 def decorated(x: Any) -> Any:
     return x * 3

@@ -362,6 +362,11 @@ class Jitted(Dispatched):
     def _specs(self) -> list[Any]:
         return specs_in(self._in_shardings, self._out_shardings)
 
+    @property
+    def _has_specs(self) -> bool:
+        """Whether shardings are given by axes of whatever mesh is around."""
+        return any(isinstance(spec, jax.sharding.PartitionSpec) for spec in self._specs)
+
     def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
         """The mesh of the function for these arguments, where anything but its body says one."""
         return None if self._place else find_mesh(self._mesh, self._specs, leaves)
@@ -534,6 +539,14 @@ class Jitted(Dispatched):
             program = TracedProgram(device_mesh(), by_gspmd=False)
         if program is None:
             return self._find_mesh(())
+        legacy = jax_stages.legacy_mesh()
+        if self._mesh is None and legacy is not None and legacy.size != program.mesh.mesh.size and self._has_specs:
+            raise WrongValue(
+                f"a `with mesh:` block cannot change the size of the mesh inside a function: '{self._name}' has specs "
+                f"over {dict(legacy.shape)}, but is called in a function over {dict(program.mesh.mesh.axes)}",
+                hint="leave the block out",
+                code=Code.DEVICE_COUNT,
+            )
         if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
             raise UsageError(
                 f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "

@@ -40,7 +40,7 @@ from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
-from gspmd.runtime.familiar_errors import WrongType, WrongValue
+from gspmd.runtime.familiar_errors import WrongCount, WrongType, WrongValue
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
@@ -256,6 +256,12 @@ class Lowered(jax.stages.Lowered):
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
+            if len(devices) != self.mesh.mesh.size and self.mesh.devices is None:
+                raise WrongCount(
+                    f"Length of device_assignment ({len(devices)}) passed to `.compile()` must be equal to the number "
+                    f"of devices the jitted function was lowered with ({self.mesh.mesh.size})",
+                    code=Code.DEVICE_COUNT,
+                )
             if len(devices) != self.mesh.mesh.size:
                 raise WrongValue(
                     "device_assignment passed to `.compile` must match the device_assignment calculated from array "
