@@ -4,8 +4,8 @@ Usage: `python benchmarks/dispatch.py [--calls 200] [--arrays 1,20,300]`.
 
 Arguments lie on eight virtual CPU devices as the program wants them. A call is timed until it returns, which is before
 the devices are done, by the processor time of the thread that calls; to it is added what freeing the results takes,
-which `gspmd.jit` may put off until the next call. The two functions are called in turn. Printed are medians in
-microseconds and their ratio.
+which `gspmd.jit` may put off until the next call. The two functions are called in turn, each as often first. Printed
+are medians in microseconds, and the median of the ratios of calls that follow each other.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def increments(values: Any) -> Any:
     return jax.tree.map(lambda x: x + 1, values)
 
 
-def measure(form: str, arrays: int, calls: int) -> tuple[float, float]:
-    """Median microseconds of a call, by gspmd.jit and by jax.jit."""
+def measure(form: str, arrays: int, calls: int) -> tuple[float, float, float]:
+    """Median microseconds of a call, by gspmd.jit and by jax.jit, and the median of their ratios."""
     mesh = gspmd.make_mesh((4, 2), ("x", "y"))
     split = NamedSharding(mesh, PartitionSpec("x"))
     donated = (0,) if "donated" in form else ()
@@ -46,7 +46,7 @@ def measure(form: str, arrays: int, calls: int) -> tuple[float, float]:
         ours, peer = (function.lower(shapes).compile() for function in (ours, peer))
     times: dict[Any, list[float]] = {ours: [], peer: []}
     for call in range(calls + 3):
-        for function, found in times.items():
+        for function, found in sorted(times.items(), key=lambda item: (item[0] is ours) == (call % 2)):
             values: Any = {f"w{i}": jnp.full((8,), float(i)) for i in range(arrays)}
             values = jax.device_get(values) if form == "host arrays" else jax.device_put(values, split)
             jax.block_until_ready(values)
@@ -58,7 +58,8 @@ def measure(form: str, arrays: int, calls: int) -> tuple[float, float]:
             del result
             if call >= 3:
                 found.append(took + time.thread_time() - started)
-    return statistics.median(times[ours]) * 1e6, statistics.median(times[peer]) * 1e6
+    ratio = statistics.median(mine / other for mine, other in zip(times[ours], times[peer], strict=True))
+    return statistics.median(times[ours]) * 1e6, statistics.median(times[peer]) * 1e6, ratio
 
 
 def main(arguments: list[str]) -> None:
@@ -69,8 +70,8 @@ def main(arguments: list[str]) -> None:
     print(f"{'':32}{'arrays':>7}{'gspmd.jit':>12}{'jax.jit':>12}{'ratio':>8}")
     for form in FORMS:
         for arrays in map(int, options.arrays.split(",")):
-            ours, peer = measure(form, arrays, options.calls)
-            print(f"{form:32}{arrays:7}{ours:9.0f} us{peer:9.0f} us{ours / peer:8.2f}")
+            ours, peer, ratio = measure(form, arrays, options.calls)
+            print(f"{form:32}{arrays:7}{ours:9.0f} us{peer:9.0f} us{ratio:8.2f}")
 
 
 if __name__ == "__main__":

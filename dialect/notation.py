@@ -24,6 +24,7 @@ _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {b"n": b"\n", b"t": b"\t"}
 _EMPTY = '""'
 _NUMBER = re.compile(r"[0-9]{1,19}")
+_OTHER_SUMMANDS = ("max", "min")  # what is left unreduced besides sums, since jaxlib 0.12
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 _T = TypeVar("_T")
@@ -371,6 +372,8 @@ def parse_sharding(text: str, meshes: Mapping[str, Mesh]) -> TensorSharding:
             cursor.index -= 1
             raise cursor.error("expected 'replicated', 'unreduced' or 'manual', each once,")
         cursor.expect("=")
+        if word == "unreduced" and cursor.peek() in _OTHER_SUMMANDS:
+            raise cursor.error("expected the axes of a sum, as nothing else is left unreduced,")
         lists[word] = _axis_list(cursor, mesh)
     cursor.expect(">")
     cursor.end()

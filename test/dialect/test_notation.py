@@ -207,6 +207,12 @@ def test_any_text_reads_or_is_refused(text: str) -> None:
             read(text)
 
 
+@pytest.mark.parametrize("by", ["max", "min"])
+def test_what_is_unreduced_but_by_a_sum_is_refused(by: str) -> None:
+    with pytest.raises(ParseError, match=f"nothing else is left unreduced, but found '{by}'"):
+        parse_sharding(f'<@mesh, [{{}}], unreduced={by}{{"x"}}>', {"mesh": Mesh((("x", 2),), name="mesh")})
+
+
 def test_errors_say_where() -> None:
     with pytest.raises(ParseError, match=r"expected '=' but found ']' at offset 5 of '<\[\"x\"\]>'"):
         parse_mesh('<["x"]>')

@@ -80,3 +80,28 @@ func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32> {
   } : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
+
+// -----
+
+// A branch whose result is only taken apart gives summands itself.
+
+// CHECK-LABEL: func.func public @main
+// CHECK: %[[BOTH:.*]] = "stablehlo.case"(%arg0) ({
+// CHECK-NEXT: %[[TANH:.*]] = stablehlo.tanh %arg1
+// CHECK-NEXT: %[[APART:.*]] = stablehlo.custom_call @gspmd.taken_apart(%[[TANH]]) {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}, {"y"}]>]>} : (tensor<8xf32>) -> tensor<4x8xf32>
+// CHECK-NEXT: stablehlo.return %[[APART]]
+// CHECK: %[[OTHER:.*]] = stablehlo.custom_call @gspmd.taken_apart(%arg1)
+// CHECK-NEXT: stablehlo.return %[[OTHER]]
+// CHECK: (tensor<i32>) -> tensor<4x8xf32>
+// CHECK-NEXT: return %[[BOTH]]
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func public @main(%i: tensor<i32>, %a: tensor<8xf32>) -> (tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}], unreduced={"x"}>}) {
+  %0 = "stablehlo.case"(%i) ({
+    %1 = stablehlo.tanh %a : tensor<8xf32>
+    stablehlo.return %1 : tensor<8xf32>
+  }, {
+    stablehlo.return %a : tensor<8xf32>
+  }) : (tensor<i32>) -> tensor<8xf32>
+  %2 = sdy.sharding_constraint %0 <@mesh, [{"y"}], unreduced={"x"}> : tensor<8xf32>
+  return %2 : tensor<8xf32>
+}

@@ -74,3 +74,37 @@ func.func public @main(%a: tensor<7xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
   %0 = stablehlo.tanh %a : tensor<7xf32>
   return %0 : tensor<7xf32>
 }
+
+// -----
+
+// What is split over the axis already is not brought together: each device's part is its summand, among zeros.
+
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK-SAME: %arg0: tensor<2x3xf32>
+// CHECK-NOT: stablehlo.all_gather
+// CHECK: %[[PLACED:[0-9]+]] = stablehlo.dynamic_update_slice %{{.*}}, %arg0, %{{.*}}, %{{.*}} : (tensor<8x3xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<8x3xf32>
+// CHECK: %[[LEFT:[0-9]+]] = stablehlo.slice %[[PLACED]] [0:7, 0:3]
+// CHECK: return %{{.*}} : tensor<7x3xf32>
+func.func public @main(%a: tensor<7x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
+    -> (tensor<7x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}], unreduced={"x"}>}) {
+  return %a : tensor<7x6xf32>
+}
+
+// -----
+
+// What is split over another axis, too, is gathered along that one only.
+
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+
+// CHECK-LABEL: func.func public @main
+// CHECK: "stablehlo.all_gather"
+// CHECK-SAME: gspmd.axes = "\22y\22"
+// CHECK: (tensor<2x4xf32>) -> tensor<2x8xf32>
+// CHECK: stablehlo.dynamic_update_slice
+// CHECK-NOT: stablehlo.all_gather
+func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>})
+    -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>}) {
+  return %a : tensor<8x8xf32>
+}

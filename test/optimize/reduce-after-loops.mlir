@@ -95,3 +95,52 @@ module @what_is_not_added_stays attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2
     return %w#1 : tensor<8xf32>
   }
 }
+
+// -----
+
+// A sum that the first device keeps, and the others have zeros for, stays in its summands.
+
+// CHECK-LABEL: module @what_leaves_unreduced_is_not_reduced
+// CHECK-NOT: stablehlo.all_reduce
+// CHECK: [[N:%[0-9]+]] = stablehlo.negate %arg0
+// CHECK: return [[N]]
+module @what_leaves_unreduced_is_not_reduced attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32>, %first: tensor<8xi1>) -> tensor<8xf32> {
+    %z = stablehlo.constant dense<0.0> : tensor<8xf32>
+    %g = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<8xf32>) -> tensor<8xf32>
+    %n = stablehlo.negate %g : tensor<8xf32>
+    %k = stablehlo.select %first, %n, %z {gspmd.kept_by_first = "\22y\22"} : tensor<8xi1>, tensor<8xf32>
+    return %k : tensor<8xf32>
+  }
+}
+
+// -----
+
+// Not where it is kept along other axes, or is used besides.
+
+// CHECK-LABEL: module @what_is_used_whole_is_reduced
+// CHECK-COUNT-2: "stablehlo.all_reduce"
+// CHECK: stablehlo.select
+// CHECK: stablehlo.select
+module @what_is_used_whole_is_reduced attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%a: tensor<8xf32>, %b: tensor<8xf32>, %first: tensor<8xi1>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+    %z = stablehlo.constant dense<0.0> : tensor<8xf32>
+    %g = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<8xf32>) -> tensor<8xf32>
+    %h = "stablehlo.all_reduce"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+      %s = stablehlo.add %l, %r : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<8xf32>) -> tensor<8xf32>
+    %k = stablehlo.select %first, %g, %z {gspmd.kept_by_first = "\22x\22"} : tensor<8xi1>, tensor<8xf32>
+    %m = stablehlo.select %first, %h, %z {gspmd.kept_by_first = "\22y\22"} : tensor<8xi1>, tensor<8xf32>
+    return %k, %m, %h : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  }
+}

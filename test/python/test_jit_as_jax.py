@@ -15,8 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.sharding_impls import GSPMDSharding
 from jax.experimental import sparse
-from jax.sharding import NamedSharding
+from jax.experimental.layout import Format
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jit_meshes import MESH, counting, split
 
@@ -25,10 +27,18 @@ import gspmd
 X = counting(8, 8)
 ROWS = NamedSharding(MESH, P("x"))
 Jit = Callable[..., Any]
+ONE = jax.devices()[1]
+HALF = NamedSharding(jax.sharding.Mesh(jax.devices()[:4], ("x",)), P("x"))
+EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 
 
 def doubled(x: Any) -> Any:
     return x * 2
+
+
+def constrained(jit: Jit, mesh: Any, x: Any) -> Any:
+    with mesh:
+        return jit(lambda x: jax.lax.with_sharding_constraint(x * 2, P("x")))(x)
 
 
 def compiled(jit: Jit) -> Any:
@@ -40,6 +50,11 @@ MISTAKES: dict[str, tuple[type[Exception], Callable[[Jit], Any]]] = {
     "keywords with in_shardings": (ValueError, lambda jit: jit(doubled, in_shardings=ROWS)(x=X)),
     "another place": (ValueError, lambda jit: jit(doubled, in_shardings=ROWS)(split(X, "y"))),
     "one device": (ValueError, lambda jit: jit(doubled, in_shardings=ROWS)(jax.device_put(X, jax.devices()[0]))),
+    "on one device beside a mesh": (ValueError, lambda jit: jit(doubled, out_shardings=ROWS)(jax.device_put(X, ONE))),
+    "on one device, others not": (ValueError, lambda jit: jit(jnp.add)(jax.device_put(X, ONE), split(X, "y"))),
+    "on fewer devices than others": (ValueError, lambda jit: jit(jnp.add)(jax.device_put(X, HALF), split(X, "y"))),
+    "with mesh, of fewer devices": (ValueError, lambda jit: constrained(jit, HALF.mesh, split(X, "y"))),
+    "with mesh, of more devices": (ValueError, lambda jit: constrained(jit, MESH, jax.device_put(X, HALF))),
     "unhashable": (ValueError, lambda jit: jit(lambda x, y: x, in_shardings=(ROWS,), static_argnums=1)(X, [1])),
     "in structure": (ValueError, lambda jit: jit(doubled, in_shardings=(ROWS, ROWS))(X)),
     "out structure": (ValueError, lambda jit: jit(doubled, in_shardings=ROWS, out_shardings=(ROWS, ROWS))(X)),
@@ -72,6 +87,46 @@ def test_mistakes_raise_what_they_raise_with_jax(mistake: str) -> None:
     with pytest.raises(kind, match=r"^gspmd: error: ") as raised:
         make(gspmd.jit)
     assert isinstance(raised.value, gspmd.Error)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jax.reshard(x, P()),
+        lambda x: x + jnp.zeros((8, 8), out_sharding=P("x")),
+        lambda x: jax.lax.with_sharding_constraint(x, P()),
+        jax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P("x")),
+    ],
+    ids=["reshard", "out_sharding", "constraint", "shard_map"],
+)
+def test_specs_inside_need_a_mesh_around_as_with_jax(f: Any) -> None:
+    """Where axes are of type Explicit, the mesh of the arrays is none that specs in the function are over."""
+    x = jax.device_put(X, NamedSharding(EXPLICIT, P("x")))
+    raised = []
+    for jit in (jax.jit, gspmd.jit):
+        with pytest.raises((ValueError, RuntimeError)) as found:
+            jit(f)(x)
+        raised.append(type(found.value))
+        assert jit(lambda x: x * 2)(x).sharding.is_equivalent_to(x.sharding, 2)
+    assert raised[0] is raised[1]
+
+
+@pytest.mark.parametrize("spec", [P("x"), P("y", "x"), P(("y", "x")), P(None, "y"), P()], ids=str)
+def test_shardings_in_the_words_of_xla_are_taken(spec: P) -> None:
+    named = NamedSharding(MESH, spec)
+    said = GSPMDSharding(tuple(MESH.devices.flat), named._to_xla_hlo_sharding(2))
+    for given in (X, jax.device_put(X, said), jax.device_put(X, named)):
+        found = gspmd.jit(doubled, in_shardings=said, out_shardings=said)(given)
+        assert found.sharding.is_equivalent_to(jax.jit(doubled, out_shardings=said)(given).sharding, 2)
+        np.testing.assert_array_equal(found, 2 * X)
+    beside = gspmd.jit(jnp.add, in_shardings=(said, ROWS), out_shardings=Format(None, said))(X, X)
+    assert beside.sharding.is_equivalent_to(named, 2)
+
+
+def test_what_xla_says_besides_is_refused() -> None:
+    manual = GSPMDSharding(tuple(MESH.devices.flat), type(ROWS._to_xla_hlo_sharding(2)).manual())
+    with pytest.raises(ValueError, match="does more than divide dimensions"):
+        gspmd.jit(doubled, in_shardings=manual)
 
 
 def test_what_fails_while_it_runs_is_an_error_of_jax() -> None:
@@ -117,6 +172,28 @@ def test_stages_have_what_those_of_jax_have() -> None:
     assert program.output_formats["r"].sharding.mesh.devices.flat[0] == jax.devices()[7]
     assert program.runtime_executable() is not None
     assert program.out_info["r"].sharding.spec[0] == "x"
+
+
+def test_a_mesh_of_another_size_inside_is_refused() -> None:
+    inner = gspmd.jit(doubled, in_shardings=P("x"))
+
+    def f(x: Any) -> Any:
+        with HALF.mesh:
+            return inner(x)
+
+    with MESH:
+        assert gspmd.jit(inner, in_shardings=P("x"))(X).shape == (8, 8)
+        with pytest.raises(ValueError, match="cannot change the size of the mesh"):
+            gspmd.jit(f, in_shardings=P("x"))(X)
+
+
+@pytest.mark.parametrize(("mesh", "kind"), [(MESH, ValueError), (MESH.abstract_mesh, RuntimeError)])
+def test_another_number_of_devices_than_lowered_for_is_refused(mesh: Any, kind: type[Exception]) -> None:
+    x = jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    lowered = gspmd.jit(doubled).trace(x).lower()
+    with pytest.raises(kind, match="device_assignment"):
+        lowered.compile(device_assignment=jax.devices()[:4])
+    assert lowered.compile(device_assignment=tuple(jax.devices()))(split(X, "x")).shape == (8, 8)
 
 
 @gspmd.jit

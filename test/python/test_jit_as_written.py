@@ -174,10 +174,12 @@ def test_gradients_of_microbatches_are_summed_once() -> None:
     assert [each.kind for each in lowered.partitioned.collectives] == ["reduce_scatter"]
 
 
-@pytest.mark.parametrize("f", [manual, custom, remade], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [manual, custom, remade, accumulated, branches], ids=lambda f: f.__name__)
 def test_summands_leave_without_a_collective(f: Any) -> None:
     with jax.set_mesh(EXPLICIT):
-        assert not gspmd.jit(f).lower(W_REDUCED, X_SPLIT).partitioned.collectives
+        collectives = gspmd.jit(f).lower(W_REDUCED, X_SPLIT).partitioned.collectives
+    # The sum that says which branch is taken is wanted by all.
+    assert [each.bytes for each in collectives] == ([6.0] if f is branches else [])
 
 
 MIXED = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
@@ -279,3 +281,26 @@ def test_arrays_and_results_over_axes_of_other_types_keep_them() -> None:
             results = (*f(lambda x, y: (x, y))(one, other), f(within)(one))
             assert [r.sharding.mesh.axis_types[0] for r in results] == [AxisType.Explicit, AxisType.Auto, AxisType.Auto]
         np.testing.assert_array_equal(gspmd.jit(lambda x, y: x + y)(one, other), 2 * values)
+
+
+@pytest.mark.parametrize("came", [P(), P("x"), P("x", "y"), P(None, "y"), P(("x", "y"))], ids=str)
+@pytest.mark.parametrize(
+    "wanted",
+    [P(None, None, unreduced={"x"}), P(None, "y", unreduced={"x"}), P(None, None, unreduced={"x", "y"})],
+    ids=str,
+)
+def test_a_value_becomes_unreduced_as_jax_has_it(came: P, wanted: P) -> None:
+    """What is whole is on the first device along the axis, what is split where it belongs; the others have zeros."""
+    with jax.set_mesh(EXPLICIT):
+        x = jax.device_put(X, came)
+        expected = jax.jit(lambda x: x, out_shardings=wanted)(x)
+        f = gspmd.jit(lambda x: x, out_shardings=wanted)
+        found = f(x)
+        assert found.sharding == expected.sharding
+        whole = jax.reshard(found, P())
+        np.testing.assert_array_equal(whole, X)
+    if "y" in wanted.unreduced or came in (P(), P("x")):
+        assert not f.lower(x).partitioned.collectives
+    if came in (P(), P("x")):  # of values split over both axes, XLA gets some wrong
+        for one, other in zip(found.addressable_shards, expected.addressable_shards, strict=True):
+            np.testing.assert_array_equal(one.data, other.data)

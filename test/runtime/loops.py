@@ -120,6 +120,26 @@ def _uneven(weights: Tree, x: Any, calls: int) -> Any:
     return rows.to_jax()
 
 
+def _brief(weights: Tree, x: Any, calls: int) -> Any:
+    """Programs that XLA runs as they are started, if none is on its way, among those that take their time."""
+    step, total = _jitted(_step, donate_argnums=0), jnp.float32(0)
+    add = gspmd.jit(lambda a, b: a + b, mesh=_MESH)
+    for call in range(calls):
+        if call % 50 == 0:
+            weights = step(weights, x)
+            total = total + weights["first"][0, 0] * 0
+        total = add(total, 1)
+    return {"weights": weights, "total": total}
+
+
+def _only_brief(weights: Tree, x: Any, calls: int) -> Any:
+    first = jax.device_put(np.zeros(8, np.float32), NamedSharding(_MESH, _ROWS))
+    add = gspmd.jit(lambda a: a + jnp.sum(a), mesh=_MESH, in_shardings=_ROWS, out_shardings=_ROWS)
+    for _ in range(calls):
+        first = add(first)
+    return first
+
+
 KINDS: dict[str, Callable[[Tree, Any, int], Any]] = {
     "donated": _donated,
     "two-functions": _two_functions,
@@ -129,6 +149,8 @@ KINDS: dict[str, Callable[[Tree, Any, int], Any]] = {
     "executable": _executable,
     "with-operations": _with_operations,
     "uneven": _uneven,
+    "brief": _brief,
+    "only-brief": _only_brief,
 }
 
 if __name__ == "__main__":

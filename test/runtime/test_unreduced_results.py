@@ -47,6 +47,21 @@ BODIES = {
           %t = stablehlo.cosine %v : {_UNARY}
           stablehlo.return %next, %t : tensor<i32>, {_UNARY}
         }}""",
+    "loop of summands": f"""
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %i, %w = stablehlo.while(%c = %zero, %v = %a) : tensor<i32>, {_UNARY}
+        cond {{
+          %p = stablehlo.compare LT, %c, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        }} do {{
+          %next = stablehlo.add %c, %one : tensor<i32>
+          %d = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : ({_UNARY}, {_UNARY}) -> {_UNARY}
+          %t = stablehlo.add %v, %d : {_UNARY}
+          stablehlo.return %next, %t : tensor<i32>, {_UNARY}
+        }}
+      %r = sdy.sharding_constraint %w <@mesh, [{{}}, {{}}], unreduced={{"x"}}> : {_UNARY}""",
 }
 
 

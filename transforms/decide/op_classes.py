@@ -168,11 +168,15 @@ class OpClasses:
         return None if local is None else sum(sent.time_s(self._hardware) for sent in local)
 
     def _as_it_is(self, kind: _OpKind, numbers: list[int]) -> tuple[RuleWays, Floats] | None:
-        """The way that takes and makes all as it is, or is wanted, where factors do not say what can be run."""
+        """The way that takes and makes all nearly as it is, or is wanted, where factors do not say what can be run."""
         definition = definition_of(self._work.table, kind.info)
-        takes_any = definition is not None and definition.takes_any(self._shardings(kind, numbers))
-        if kind.rule.inference is None and not takes_any:
+        shardings = self._shardings(kind, numbers)
+        nearest = None if definition is None else definition.nearest(kind.info, shardings)
+        if nearest is not None and all(self._parts.has(axes) for each in nearest for axes in each.dim_axes()):
+            numbers = [self._table(each.rank, kind).number(each) for each in nearest]
+        elif kind.rule.inference is None:
             return None
+        takes_any = nearest is not None
         ways = RuleWays(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))
         sent_s = self._sent_s(kind, kind.rule, numbers) if takes_any else 0.0
         return None if sent_s is None else (ways, self._work_s(kind, ways) + sent_s)

@@ -54,7 +54,8 @@ class WorkBook:
         definition = definition_of(self.table, info)
         if definition is None or definition.localize is None:
             return ()
-        if not _is_moved(rule, operands) and not (definition.any_shards and operands != results):
+        as_they_are = operands != results and definition.takes_any(info, operands + results)
+        if not (_is_moved(rule, operands) or as_they_are):
             return ()
         key = rule, info, operands, results
         if key not in self._sent:

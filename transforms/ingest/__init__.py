@@ -30,7 +30,7 @@ from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolv
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
-from gspmd.transforms.ingest.partial_values import cross_partial
+from gspmd.transforms.ingest.partial_values import cross_partial, leaves_partial, sink_partial
 from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.reversals import REVERSE, cancel_reversals
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
@@ -87,6 +87,8 @@ class Ingest(Pass):
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
             inline_calls(found, named)
+            if has_manual or leaves_partial(found.main):
+                sink_partial(found.main)
             if annotations.has_fewer:
                 number_all_devices(found.main)
             if target.orders is not None:

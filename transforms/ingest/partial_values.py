@@ -1,6 +1,7 @@
 """Values that annotations leave unreduced: summed where they enter, taken apart where they leave, both in between.
 
-A manual computation is a program of its own there: what enters it is taken apart, what leaves it is summed.
+A manual computation is a program of its own there: what enters it is taken apart, what leaves it is summed. A branch
+whose result is only taken apart gives summands itself.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ import dataclasses
 from collections.abc import Collection
 
 from gspmd.dialect.axes import size_of
+from gspmd.dialect.own_attributes import UNREDUCED
 from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.builder import Builder
-from gspmd.transforms.emit.partial_values import apart_sharding, summed, taken_apart
+from gspmd.transforms.emit.partial_values import apart_sharding, is_taking_apart, summed, taken_apart
 from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
-from gspmd.transforms.ir.operations import Operation, Point
+from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
 from gspmd.transforms.ir.types import TensorType
 
 
@@ -26,10 +29,8 @@ def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> 
     build = _builder(function, Point.at_begin(block))
     argument = block.arguments[index]
     type_ = argument.type
-    counted = type_.of_shape((size_of(sharding.dims[0].axes), *type_.shape))
-    argument.type = counted
-    whole = summed(build, argument)
-    argument.replace_all_uses_with(whole, [whole.op])
+    argument.type = type_.of_shape((size_of(sharding.dims[0].axes), *type_.shape))
+    _sum_instead(argument, build)
     declare_types(function)
 
 
@@ -71,8 +72,7 @@ def cross_partial(computation: Operation, target: TargetMesh) -> None:
             result, summand = computation.results[index], last.operands[index]
             last.operands[index] = end.reshape(summand, (1, *summand.type.shape))
             result.type = result.type.of_shape((count, *result.type.shape))
-            whole = summed(_builder(computation, Point.after(computation)), result)
-            result.replace_all_uses_with(whole, [whole.op])
+            _sum_instead(result, _builder(computation, Point.after(computation)))
     attributes["in_shardings"], attributes["out_shardings"] = target.write_list(ins), target.write_list(outs)
 
 
@@ -81,6 +81,41 @@ def _counted(sharding: TensorSharding, held: Collection[str]) -> tuple[TensorSha
     axes = tuple(axis for axis in sharding.unreduced if axis.name in held)
     whole = dataclasses.replace(sharding, unreduced=())
     return (apart_sharding(whole, axes), size_of(axes)) if axes else (whole, 0)
+
+
+def leaves_partial(main: Operation) -> bool:
+    """Whether a result of @main is taken apart."""
+    return any(UNREDUCED in entry for entry in main.attributes.get("res_attrs", ()))
+
+
+def sink_partial(main: Operation) -> None:
+    """Let branches whose result is only taken apart into summands each give summands.
+
+    So what is partial in a branch is not summed in it, to be taken apart behind.
+    """
+    pending = [op for op in main.walk() if is_taking_apart(op)]
+    while pending:
+        apart = pending.pop()
+        result = apart.operands[0]
+        chosen = result.op
+        if chosen is None or chosen.name not in CONTROL_FLOW or chosen.name == WHILE or not result.is_used_once:
+            continue
+        type_, sharding = apart.results[0].type, apart.attributes["sdy.sharding"]
+        for region in chosen.regions:
+            last = region.terminator
+            build = _builder(last, Point.at(last))
+            made = taken_apart(build, last.operands[result.index], type_.shape[0], sharding)
+            last.operands[result.index] = made
+            if made.op is not None:
+                pending.append(made.op)
+        apart.replace([result])
+        result.type = type_
+
+
+def _sum_instead(value: Value, build: Builder) -> None:
+    """Let all users of summands have their sum."""
+    whole = summed(build, value)
+    value.replace_all_uses_with(whole, [whole.op])
 
 
 def is_left_partial(said: Said, type_: TensorType, target: TargetMesh) -> bool:

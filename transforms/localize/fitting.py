@@ -108,7 +108,7 @@ class _Check:
         if op.info in self._rules.replicated or op.info in self._rules.alike:
             return  # a custom call whose rule reshard has taken off: every device makes it on what it has
         definition = self._rules.definition(op.info)
-        if definition is not None and definition.takes_any(shardings):
+        if definition is not None and definition.takes_any(op.info, shardings):
             return
         others = definition.others(op.info) if definition is not None and definition.others is not None else ()
         count = len(op.operands)

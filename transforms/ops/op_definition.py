@@ -35,8 +35,8 @@ class OpDef:
     are taken where they cost less. The local form then knows from the shardings which way was taken. What it sends is
     known by building it (`local_form.py`).
 
-    What moves its elements between devices in any case may do so to `any_shards`: the local form then makes results
-    split in any way of operands split in any way, if neither has partial sums.
+    What moves its elements between devices in any case, or puts them into place, may do so between shards that do not
+    fit the rule: `any_shards` gives the shardings nearest to those given that the local form takes, if there are any.
 
     `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
     """
@@ -46,12 +46,21 @@ class OpDef:
     localize: Localizer | None = None
     replicable: bool = True
     others: OtherRules | None = None
-    any_shards: bool = False
+    any_shards: Callable[[OpInfo, Shardings], Shardings | None] | None = None
     traits: Traits = PLAIN
 
-    def takes_any(self, shardings: Shardings) -> bool:
+    def takes_any(self, info: OpInfo, shardings: Shardings) -> bool:
         """Whether the local form takes these shardings of operands and results, whether they fit the rule or not."""
-        return self.any_shards and not any(sharding.unreduced for sharding in shardings)
+        return self.nearest(info, shardings) == shardings
+
+    def nearest(self, info: OpInfo, shardings: Shardings) -> Shardings | None:
+        """What the local form takes that is nearest to these shardings, whether it fits the rule or not."""
+        return None if self.any_shards is None else self.any_shards(info, shardings)
+
+
+def unless_partial(info: OpInfo, shardings: Shardings) -> Shardings | None:
+    """What `any_shards` is where operands and results may be split in any way, but have no partial sums."""
+    return None if any(sharding.unreduced for sharding in shardings) else shardings
 
 
 OpTable = dict[str, OpDef]

@@ -1,14 +1,25 @@
-"""Values taken apart into summands: what is whole is the first of them, what is partial has them already."""
+"""Values taken apart into summands: what is whole is the first of them, what is partial has them already.
+
+What is split over axes that the summands are along is not brought together: each device's part is its summand where it
+belongs, with zeros around. For example, of `f32[4] [{"x"}]` taken apart over x=2, the summands are [a, b, 0, 0] and
+[0, 0, c, d]. So nothing is sent.
+"""
 
 from __future__ import annotations
 
-from gspmd.dialect.axes import without
-from gspmd.dialect.own_attributes import TAKEN_APART
+from jaxlib.mlir import ir
+
+from gspmd.dialect.axes import Axes, Axis, canonical, remove_prefix, size_of, starts_with, without
+from gspmd.dialect.notation import print_axes
+from gspmd.dialect.own_attributes import KEPT_BY_FIRST, TAKEN_APART
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.local_op import LocalOp
+from gspmd.transforms.exchange.intervals import nests
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 
 
 def taken_apart_rule(info: OpInfo) -> OpShardingRule:
@@ -21,11 +32,32 @@ def taken_apart_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
+def put_in_place(info: OpInfo, shardings: Shardings) -> Shardings | None:
+    """The operand split as the result, and further along axes of the summands where it is."""
+    operand, result = shardings
+    summands, *wanted = result.dim_axes()
+    if operand.unreduced or result.unreduced:
+        return None
+    dims = []
+    for size, mine, theirs in zip(info.operands[0].shape, operand.dim_axes(), wanted, strict=True):
+        further = canonical((*theirs, *(axis for axis in mine if _is_within(axis, summands))))
+        may_be = starts_with(further, theirs) and nests(size, size_of(theirs), size_of(further))
+        dims.append(further if may_be else theirs)
+    return operand.with_axes(tuple(dims)), result
+
+
+def _is_within(axis: Axis, axes: Axes) -> bool:
+    return any(axis.name == other.name and other.pre <= axis.pre and axis.end <= other.end for other in axes)
+
+
 def localize_taken_apart(op: LocalOp) -> None:
     """Zeros stand beside what is whole; each device's part of what is partial is its summand."""
-    emit, value, result = op.emit, op.operands[0], op.local_result(0)
+    emit, held, made = op.emit, op.operand_shardings[0], op.result_shardings[0]
+    further = _further(held, made)
+    result = op.local_result(0)
+    value = _in_place(op, op.operands[0], further, result.shape[1:])
     one = emit.reshape(value, (1, *value.type.shape))
-    axes = without(op.result_shardings[0].dims[0].axes, op.operand_shardings[0].unreduced)
+    axes = without(made.dims[0].axes, (*held.unreduced, *(axis for each in further for axis in each)))
     if not axes and result.shape[0] == 1:
         op.replace([one])
         return
@@ -35,10 +67,34 @@ def localize_taken_apart(op: LocalOp) -> None:
         begin = emit.shard_offset(axes, result.shape[0])
         places = emit.binary("add", places, emit.broadcast_scalar(begin, type_))
     is_first = emit.compare(places, "EQ", emit.constant(type_, 0))
-    everywhere = emit.op(
-        "stablehlo.broadcast_in_dim", [one], [result], broadcast_dimensions=emit.i64s(range(len(result.shape)))
-    )
-    op.replace([emit.op("stablehlo.select", [is_first, everywhere, emit.constant(result, "zero")], [result])])
+    if one.type != result:
+        dims = emit.i64s(range(len(result.shape)))
+        one = emit.op("stablehlo.broadcast_in_dim", [one], [result], broadcast_dimensions=dims)
+    marked = {KEPT_BY_FIRST: ir.StringAttr.get(print_axes(axes, made.mesh), emit.context)}
+    zeros = emit.constant(result, "zero")
+    op.replace([emit.op("stablehlo.select", [is_first, one, zeros], [result], **marked)])
 
 
-PARTIAL_CALLS = op_table([OpDef(TAKEN_APART, taken_apart_rule, localize_taken_apart)])
+def _further(held: TensorSharding, made: TensorSharding) -> list[Axes]:
+    """The axes of every dimension that the summands are along, in what the operand is split over."""
+    return [remove_prefix(mine, theirs) for mine, theirs in zip(held.dim_axes(), made.dim_axes()[1:], strict=True)]
+
+
+def _in_place(op: LocalOp, value: Value, further: list[Axes], shape: tuple[int, ...]) -> Value:
+    """The part that a device has, among zeros where the others have theirs."""
+    if not any(further):
+        return value
+    emit, local = op.emit, value.type
+    around = TensorType(tuple(n * size_of(axes) for n, axes in zip(local.shape, further, strict=True)), local.element)
+    begins = [
+        emit.shard_offset(axes, n) if axes else emit.constant(TensorType((), "i32"), 0)
+        for n, axes in zip(local.shape, further, strict=True)
+    ]
+    zeros = emit.constant(around, "zero")
+    placed = emit.op("stablehlo.dynamic_update_slice", [zeros, value, *begins], [around])
+    return placed if around.shape == shape else emit.slice(placed, shape)
+
+
+PARTIAL_CALLS = op_table(
+    [OpDef(TAKEN_APART, taken_apart_rule, localize_taken_apart, any_shards=put_in_place)],
+)

@@ -26,7 +26,7 @@ from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.reducers import identity_of, partial_combiner
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.op_definition import OpDef, op_table
+from gspmd.transforms.ops.op_definition import OpDef, op_table, unless_partial
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 # One in so many elements of a dimension is little.
@@ -272,7 +272,7 @@ OPS = op_table(
             "stablehlo.reverse",
             reverse_rule,
             localize_reverse,
-            any_shards=True,
+            any_shards=unless_partial,
             traits=Traits(rearranges=True, flops=MOVED, fusion=Fusion.WITH_USER),
         ),
     ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+from gspmd.dialect.notation import print_axes
+from gspmd.dialect.own_attributes import KEPT_BY_FIRST
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.delay import is_linear
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective, splat_number
+from gspmd.transforms.parsing.attribute_text import text_of
 
 _MAX_STEPS = 64  # operations looked at for one value that a loop carries
 _WHAT = "moved behind the loop"
@@ -18,7 +21,8 @@ _WHAT = "moved behind the loop"
 class ReduceAfterLoops(CollectivePass):
     """Reduce once, after a loop, what the loop adds up.
 
-    A loop that adds reduced values to what it carries adds them unreduced instead; their sum is reduced after it.
+    A loop that adds reduced values to what it carries adds them unreduced instead; their sum is reduced after it. Where
+    that is to be unreduced, it stays as it is.
     """
 
     argument = "gspmd-reduce-after-loops"
@@ -33,6 +37,19 @@ class ReduceAfterLoops(CollectivePass):
                 reductions = _addends(program, loop, last, index, value)
                 if reductions:
                     _move(program, loop, index, reductions)
+        for op in [op for op in program.module.walk() if KEPT_BY_FIRST in op.attributes]:
+            _leave_apart(program, op, text_of(op.attributes[KEPT_BY_FIRST]))
+
+
+def _leave_apart(program: DeviceProgram, op: Operation, axes: str) -> None:
+    """Where the first device along axes keeps a sum over these, and the others zeros, let each keep its summand."""
+    _, kept, _ = op.operands
+    reduction = None if kept.op is None else _reduction_of(program, kept.op, op)
+    if reduction is not None and program.mesh is not None and print_axes(reduction.axes, program.mesh) == axes:
+        reduction.result.replace_all_uses_with(reduction.operand)
+        reduction.erase()
+        op.replace([kept])
+        program.changed()
 
 
 def _addends(

@@ -151,12 +151,14 @@ class TypedLeaves:
         return any(_of_mesh(struct, wanted) is not struct for struct, wanted in zip(self.structs, given, strict=True))
 
     def typed(self, given: Sequence[Wanted]) -> list[Any]:
-        """The same where axes of the mesh around are of type Explicit: types say there how values are split.
+        """The same where axes of the mesh around, or of types, are of type Explicit: types say how values are split.
 
         Where they are of type Auto, or no mesh is around, types say what mesh arrays are over.
         """
         mesh = jax.sharding.get_abstract_mesh()
         program: TracedProgram | None = PROGRAM.value
+        if mesh.empty and program is not None and program.types is not None:
+            mesh = program.types
         by_themselves = self.structs
         if program is not None and program.has_types:
             by_themselves = list(map(_of_mesh, self.structs, given))

@@ -146,12 +146,14 @@ class DeviceMesh:
 class TracedProgram:
     """What JAX traces a function for: a mesh, and who partitions it, gspmd or XLA.
 
-    `has_types`: arrays over a mesh with axes of type Auto say so by their types, as with `jax.jit`.
+    `has_types`: arrays over a mesh with axes of type Auto say so by their types, as with `jax.jit`. `types` is the mesh
+    with axes of type Explicit that types are over where none is around.
     """
 
     mesh: DeviceMesh
     by_gspmd: bool
     has_types: bool = False
+    types: AbstractMesh | None = None
 
 
 # The program that is being traced, or None. It is part of the key by which JAX keeps what it has traced.

@@ -63,6 +63,8 @@ source_info_util.register_exclusion(__file__)  # no part of what the user's func
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
 PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
 Tracer = core.Tracer
+Array = ArrayImpl  # what arrays on devices are
+flatten = tree_util.default_registry.flatten  # leaves and structure, as `jax.tree.flatten`
 # What JAX raises where a function does not fit the mesh that it is traced in, among other mistakes.
 ShardingTypeError = core.ShardingTypeError
 TRACING_ERRORS = (ValueError, TypeError, RuntimeError, AssertionError, ShardingTypeError)
@@ -649,6 +651,11 @@ def sharding_for(functions: FunctionsOfCall, sharding: NamedSharding, rank: int)
     if functions.decode_shardings or isinstance(sharding.mesh, AbstractMesh):
         return sharding
     return GSPMDSharding(tuple(sharding.mesh.devices.flat), sharding._to_xla_hlo_sharding(rank))
+
+
+def devices_in_hlo(sharding: Any) -> tuple[Any, ...]:
+    """The devices of a sharding that is in XLA's words alone, in the order of these; none for any other."""
+    return tuple(sharding._device_assignment) if isinstance(sharding, GSPMDSharding) else ()
 
 
 def hlo_text(sharding: jax.sharding.Sharding, rank: int) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.errors import JaxRuntimeError
 from jax.extend import source_info_util
 
 from gspmd import api
@@ -38,8 +37,9 @@ from gspmd.frontend.device_mesh import (
     has_manual_axes,
     no_mesh,
 )
-from gspmd.frontend.lowered import Compiled, Lowered, explained, not_here
-from gspmd.frontend.mesh_search import FoundMesh, find_mesh, mesh_inside, on_one_device
+from gspmd.frontend.dispatching import Dispatched, Passed
+from gspmd.frontend.lowered import Compiled, Lowered, not_here
+from gspmd.frontend.mesh_search import FoundMesh, check_legacy_mesh, find_mesh, mesh_inside, on_one_device
 from gspmd.frontend.value_shardings import (
     NOTHING,
     Given,
@@ -53,9 +53,10 @@ from gspmd.frontend.value_shardings import (
     wanted_by_array,
     wanted_by_ref,
     with_shardings,
+    without_hlo,
 )
 from gspmd.frontend.weak_methods import weakly
-from gspmd.runtime import arguments, in_flight
+from gspmd.runtime import in_flight
 from gspmd.runtime.familiar_errors import WrongType, WrongValue
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.machine.topology import is_topology
@@ -136,6 +137,8 @@ def jit(
     if not (shardings in (None, "search") or isinstance(shardings, Mapping)):
         raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or options of it", code=Code.BAD_VALUE)
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
+    in_shardings = without_hlo(in_shardings, "in_shardings")
+    out_shardings = without_hlo(out_shardings, "out_shardings")
     check_specs(in_shardings=in_shardings, out_shardings=out_shardings)
     over = device_mesh_on(mesh, device, backend)
     if over is None and (device is not None or backend is not None):
@@ -158,7 +161,7 @@ def _also(kind: type[Exception]) -> type[UsageError]:
     return type(UsageError.__name__, (UsageError, kind), {})
 
 
-class Jitted:
+class Jitted(Dispatched):
     """A function to be partitioned; compiled once for each kind of arguments."""
 
     def __init__(
@@ -197,39 +200,17 @@ class Jitted:
         self._lowered: dict[Any, Lowered | None] = {}
         self._generation = jax_stages.generation_of_caches()
         self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
-        self._shares_threads = False
-        self._call: Any = jax_stages.dispatched(
+        self.pace = in_flight.FREE
+        self._dispatched = jax_stages.dispatched(
             self._name, weakly(self._by_operations), weakly(self._call_of_new_kind), self._inner
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._donates:
-            self._check_donated(args, kwargs)
-        try:
-            if not self._shares_threads:
-                return self._call(*args, **kwargs)
-            return in_flight.called(self._call, args, kwargs)
-        except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
-            told = explained(error, self._leaves_with_paths(args, kwargs))
-            if told is None:
-                raise
-            raise told from error
-
-    def _check_donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raise ExecutionError for arrays that are gone, or that are passed twice; jaxlib may end the process."""
-        arrays = [leaf for leaf in jax.tree.leaves((args, kwargs)) if jax_stages.is_array(leaf)]
-        if any(array.is_deleted() for array in arrays):
-            leaves = enumerate(self._leaves_with_paths(args, kwargs))
-            for index, (path, leaf) in leaves:
-                if jax_stages.is_array(leaf) and leaf.is_deleted():
-                    raise arguments.gone(f"argument {index} '{path}'")
-        if len({*map(id, arrays)}) < len(arrays):
-            call = bind(self._parameters, args, kwargs)
-            arguments.check_donated_once(call.donated(self._parameters), call.leaves)
-
-    def _leaves_with_paths(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Passed:
         call = bind(self._parameters, args, kwargs)
         return list(zip(call.paths(self._parameters), call.leaves, strict=True))
+
+    def _donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[bool]:
+        return bind(self._parameters, args, kwargs).donated(self._parameters)
 
     def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
@@ -255,7 +236,7 @@ class Jitted:
         if lowered is None:
             return None
         compiled: Compiled = lowered.compile(timeout_s=self._timeout_s)
-        self._shares_threads |= compiled.shares_threads
+        self.pace = max(self.pace, compiled.pace, key=lambda pace: pace.rank)
         return compiled
 
     def _lowered_for(self, call: BoundCall, found: FoundMesh | None) -> Lowered | None:
@@ -272,7 +253,8 @@ class Jitted:
                 "argument to jit",
                 hint="leave one of these out",
             )
-        key = (found, alone, call.key, kinds_of(call.leaves, self._come_split(call)), *settings)
+        kinds = kinds_of(call.leaves, self._come_split(call))
+        key = (found, alone, call.key, kinds, jax_stages.legacy_mesh(), *settings)
         if key not in self._lowered:
             self._lowered[key] = None if alone else self._lower(found, call)
         return self._lowered[key]
@@ -350,7 +332,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forget what was compiled."""
         self._lowered.clear()
-        self._call._clear_cache()
+        self._dispatched._clear_cache()
         self._inner.clear_cache()
         self._annotated.clear_cache()
 
@@ -379,6 +361,11 @@ class Jitted:
     @property
     def _specs(self) -> list[Any]:
         return specs_in(self._in_shardings, self._out_shardings)
+
+    @property
+    def _has_specs(self) -> bool:
+        """Whether shardings are given by axes of whatever mesh is around."""
+        return any(isinstance(spec, jax.sharding.PartitionSpec) for spec in self._specs)
 
     def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
         """The mesh of the function for these arguments, where anything but its body says one."""
@@ -425,6 +412,7 @@ class Jitted:
         inputs = self._inputs(mesh, call, leaves)
         self._tell(mesh, leaves, inputs)
         traced, lowered, computation = self._traced(found, call, leaves, inputs, first)
+        check_legacy_mesh(traced.jaxpr, mesh)
         if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
             raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
@@ -447,7 +435,7 @@ class Jitted:
     def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
         """What is said of the leaves, by `in_shardings` or by themselves."""
         for leaf, path in zip(call.leaves, leaves.paths, strict=True):
-            check_devices(leaf, path, mesh)
+            check_devices(leaf, path, mesh, may_be_moved=self._mesh is not None)
         said = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
         inputs = [wanted.beside(wanted_by_array(leaf, mesh), split) for wanted, leaf, split in said]
         for index, leaf in enumerate(call.leaves):
@@ -479,12 +467,16 @@ class Jitted:
     ) -> Any:
         """What `trace` returns in the first of the meshes that the function may be traced in and fits.
 
-        Where axes are of type Explicit, and the arguments are `typed` by them, there is one; what JAX refuses there is
-        refused. Only arrays over axes of other types, if there are any, are taken for such ones if need be.
+        Where axes are of type Explicit, and the arguments are `typed` by them, there is one, which is around if the
+        user said so; what JAX refuses there is refused. Only arrays over axes of other types, if there are any, are
+        taken for such ones if need be.
         """
         program = TracedProgram(found.mesh, by_gspmd)
         if found.mesh.has_explicit_axes and typed[0]:
-            explicit = found.mesh.abstract(explicit=True)
+            types = found.mesh.abstract(explicit=True)
+            program, explicit = (
+                (program, types) if found.is_given else (dataclasses.replace(program, types=types), None)
+            )
             if typed[1]:
                 own_types = around(dataclasses.replace(program, has_types=True), explicit)
                 with contextlib.suppress(*jax_stages.TRACING_ERRORS), own_types:
@@ -547,6 +539,14 @@ class Jitted:
             program = TracedProgram(device_mesh(), by_gspmd=False)
         if program is None:
             return self._find_mesh(())
+        legacy = jax_stages.legacy_mesh()
+        if self._mesh is None and legacy is not None and legacy.size != program.mesh.mesh.size and self._has_specs:
+            raise WrongValue(
+                f"a `with mesh:` block cannot change the size of the mesh inside a function: '{self._name}' has specs "
+                f"over {dict(legacy.shape)}, but is called in a function over {dict(program.mesh.mesh.axes)}",
+                hint="leave the block out",
+                code=Code.DEVICE_COUNT,
+            )
         if self._mesh is not None and self._mesh.mesh.size != program.mesh.mesh.size:
             raise UsageError(
                 f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "

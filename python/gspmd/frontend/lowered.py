@@ -28,6 +28,7 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
+from gspmd.frontend.dispatching import Dispatched, Passed, explained
 from gspmd.frontend.held_values import Held, check_layout, check_place, held, in_words_of
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
@@ -39,7 +40,7 @@ from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
 from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.runtime.executable import Executable, quiet
-from gspmd.runtime.familiar_errors import ProgramFailed, WrongType, WrongValue
+from gspmd.runtime.familiar_errors import WrongCount, WrongType, WrongValue
 from gspmd.runtime.manual_program import whole_forms
 from gspmd.runtime.processes import TIMEOUT_S
 from gspmd.transforms.ir.modules import create_mesh, function_types, main_function, mesh_operations
@@ -255,6 +256,12 @@ class Lowered(jax.stages.Lowered):
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
+            if len(devices) != self.mesh.mesh.size and self.mesh.devices is None:
+                raise WrongCount(
+                    f"Length of device_assignment ({len(devices)}) passed to `.compile()` must be equal to the number "
+                    f"of devices the jitted function was lowered with ({self.mesh.mesh.size})",
+                    code=Code.DEVICE_COUNT,
+                )
             if len(devices) != self.mesh.mesh.size:
                 raise WrongValue(
                     "device_assignment passed to `.compile` must match the device_assignment calculated from array "
@@ -272,7 +279,7 @@ class Lowered(jax.stages.Lowered):
         return self.mesh.devices
 
 
-class Compiled(jax.stages.Compiled, CompiledProgram):
+class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
     """A partitioned function, compiled for its devices; called as the function, without static arguments.
 
     It is one of `jax.stages`, so that JAX's own functions take it, as `jax.experimental.serialize_executable` does.
@@ -338,8 +345,8 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         self._placed = [leaf for leaf, wanted in zip(kept, inputs[own], strict=True) if wanted.sharding is not None]
 
         self._donates = any(value.donated for value in self._kept_signature)
-        self._shares_threads = self.shares_threads
-        self._dispatched: Any = jax_stages.dispatched(
+        self.pace = in_flight.pace(devices, lambda: self.flops)
+        self._dispatched = jax_stages.dispatched(
             self._computation.name, weakly(self._by_itself), weakly(self._call_of_new_kind)
         )
 
@@ -365,11 +372,6 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
     def partitioned(self) -> Partitioned:
         """The program of one device, as that of `Lowered`."""
         return self._partitioning.partitioned
-
-    @property
-    def shares_threads(self) -> bool:
-        """Whether the devices are those of `in_flight`, which few calls may be on their way to."""
-        return in_flight.share_threads(self._devices)
 
     @property
     def in_tree(self) -> Any:
@@ -423,18 +425,12 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
 
     # ---- calls ----
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._donates and _has_gone_or_twice(jax.tree.leaves((args, kwargs))):
-            return self.run(self._leaves_of(args, kwargs))  # which says so; jaxlib may end the process
-        try:
-            if not self._shares_threads:
-                return self._dispatched(*args, **kwargs)
-            return in_flight.called(self._dispatched, args, kwargs)
-        except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
-            told = explained(error, list(zip(self._paths, self._leaves_of(args, kwargs), strict=True)))
-            if told is None:
-                raise
-            raise told from error
+    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Passed:
+        return list(zip(self._paths, self._leaves_of(args, kwargs), strict=True))
+
+    def _donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[bool]:
+        known = dict(zip(self._kept, self._kept_signature, strict=True))
+        return [leaf in known and known[leaf].donated for leaf in range(self.in_tree.num_leaves)]
 
     def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
@@ -515,11 +511,6 @@ class Compiled(jax.stages.Compiled, CompiledProgram):
         return jax_stages.fast_call(self._jax, self._constants, leaves, results) if as_is else None
 
 
-def _has_gone_or_twice(leaves: Sequence[Any]) -> bool:
-    arrays = [leaf for leaf in leaves if jax_stages.is_array(leaf)]
-    return any(array.is_deleted() for array in arrays) or len({*map(id, arrays)}) < len(arrays)
-
-
 def not_here(what: str, target: str) -> ExecutionError:
     """What to say of a call of something that is for devices of a topology."""
     return ExecutionError(
@@ -527,19 +518,6 @@ def not_here(what: str, target: str) -> ExecutionError:
         hint="compile it by lower(...).compile(), or call it on a mesh of devices that are here",
         code=Code.OTHER_MACHINE,
     )
-
-
-def explained(error: Exception, leaves: Sequence[tuple[str, Any]]) -> Error | None:
-    """What went wrong in a call, in the user's words; None for an error that is not of a program's run."""
-    if isinstance(error, Error):
-        return None
-    for index, (path, leaf) in enumerate(leaves):
-        if jax_stages.is_array(leaf) and leaf.is_deleted():
-            return arguments.gone(f"argument {index} '{path}'")
-    text = str(error).strip()
-    if isinstance(error, JaxRuntimeError) or text.startswith(("INVALID_ARGUMENT:", "INTERNAL:")):
-        return ProgramFailed(f"the program failed: {text}")
-    return None
 
 
 def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs: Given) -> tuple[Given, Given]:

@@ -10,9 +10,11 @@ import jax
 from jax.experimental.layout import Format
 from jax.sharding import AbstractMesh, NamedSharding, SingleDeviceSharding
 
+from gspmd.dialect.error_codes import Code
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.device_mesh import DeviceMesh, device_mesh, mesh_around
 from gspmd.frontend.jax_stages import Tracer, equations, legacy_mesh
+from gspmd.runtime.familiar_errors import WrongSharding
 from gspmd.runtime.sharded_array import ShardedArray
 
 
@@ -51,6 +53,21 @@ def mesh_inside(jaxpr: Any) -> FoundMesh | None:
     """The mesh of the function's own constraints and of its `jax.shard_map`s."""
     found = _largest(sharding for equation in equations(jaxpr) for sharding in _said_by(equation))
     return None if found is None else FoundMesh(found, False)
+
+
+def check_legacy_mesh(jaxpr: Any, program: DeviceMesh) -> None:
+    """Raise WrongSharding for a constraint by the mesh of a `with mesh:` block that has other devices."""
+    legacy = legacy_mesh()
+    if legacy is None or not program.is_here() or {*legacy.devices.flat} == {*program.here()}:
+        return
+    said = (sharding for equation in equations(jaxpr) for sharding in _said_by(equation))
+    if any(isinstance(sharding, NamedSharding) and sharding.mesh == legacy for sharding in said):
+        raise WrongSharding(
+            f"a constraint is over the mesh {dict(legacy.shape)} of the `with mesh:` block around, but the function "
+            f"runs on {program.mesh.size} devices: Received incompatible devices for jitted computation",
+            hint="put the arguments on the devices of that mesh, or leave the block",
+            code=Code.DEVICE_COUNT,
+        )
 
 
 def _said_by(equation: Any) -> Iterator[Any]:

@@ -13,14 +13,18 @@ from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, shown
+from gspmd.dialect.hlo_convert import common_mesh, to_tensor_sharding
+from gspmd.dialect.hlo_notation import parse_hlo_sharding
+from gspmd.dialect.hlo_sharding import Tiled
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
+from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import sharding_of_spec
 from gspmd.frontend.device_mesh import DeviceMesh, own_order
 from gspmd.frontend.jax_stages import is_array, is_unspecified
 from gspmd.runtime.array_layout import own_layout
 from gspmd.runtime.familiar_errors import WrongSharding, WrongType, WrongValue
-from gspmd.runtime.sharded_array import ShardedArray
+from gspmd.runtime.sharded_array import ShardedArray, jax_sharding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +88,28 @@ def named_shardings(prefix: Any, mesh: Any) -> Any:
         return spec
 
     return jax.tree.map(named, prefix, is_leaf=_is_spec)
+
+
+def without_hlo(prefix: Any, what: str) -> Any:
+    """The same with shardings over meshes in place of those in XLA's words. Errors: WrongSharding."""
+
+    def named(spec: Any) -> Any:
+        if isinstance(spec, Format):
+            return Format(spec.layout, named(spec.sharding))
+        devices = jax_stages.devices_in_hlo(spec)
+        return _over_a_mesh(spec, devices, what) if devices else spec
+
+    return jax.tree.map(named, prefix, is_leaf=_is_spec)
+
+
+def _over_a_mesh(spec: Any, devices: tuple[Any, ...], what: str) -> NamedSharding:
+    """A sharding in XLA's words over a mesh with the axes that it takes, of the devices in their order."""
+    said = parse_hlo_sharding(jax_stages.hlo_text(spec, 0))
+    rank = len(said.body.dims) - len(said.body.subgroups) if isinstance(said.body, Tiled) else 0
+    found = to_tensor_sharding(said, rank, common_mesh([said], len(devices)))
+    if found.manual or found.unreduced:
+        raise WrongSharding(f"{what}: {spec} does more than divide dimensions", hint="give a NamedSharding")
+    return jax_sharding(found.closed(), devices).with_memory_kind(spec.memory_kind)
 
 
 def left_open(prefix: Any, values: Any, what: str) -> tuple[bool, ...]:
@@ -265,17 +291,22 @@ def _same_devices(given: Any, program: DeviceMesh) -> Mesh:
     return program.mesh
 
 
-def check_devices(leaf: Any, path: str, program: DeviceMesh) -> None:
-    """Raise WrongSharding for an array over several devices, of which the program has not all."""
-    if not is_array(leaf) or not leaf.committed or leaf.sharding.num_devices == 1 or not program.is_here():
+def check_devices(leaf: Any, path: str, program: DeviceMesh, may_be_moved: bool) -> None:
+    """Raise WrongSharding for an array that was put on other devices than the program's.
+
+    From one device, or from some of the program's, it `may_be_moved` where the user says the mesh to gspmd.
+    """
+    if not is_array(leaf) or not leaf.committed or not program.is_here():
         return
-    if not leaf.sharding.device_set <= {*program.here()}:
+    lies, runs = leaf.sharding.device_set, {*program.here()}
+    if not (len(lies) == 1 or lies <= runs if may_be_moved else lies == runs):
         others = sorted(device.id for device in leaf.sharding.device_set)
         own = sorted(device.id for device in program.here())
         raise WrongSharding(
             f"argument {path} is on devices {others}, but the function runs on devices {own}: "
             "Received incompatible devices for jitted computation",
-            hint="put it on these by jax.device_put, or leave the mesh out",
+            hint="put it on these by jax.device_put"
+            + ("; with mesh=, gspmd.jit does" if lies <= runs else ", or leave the mesh out"),
             code=Code.DEVICE_COUNT,
         )
 
@@ -300,4 +331,5 @@ __all__ = [
     "wanted_by_array",
     "wanted_by_ref",
     "with_shardings",
+    "without_hlo",
 ]

@@ -19,6 +19,10 @@ class NoMesh(UsageError, RuntimeError):
     """A function that says how it is split, and no mesh."""
 
 
+class WrongCount(UsageError, RuntimeError):
+    """Another number of devices than a function over an abstract mesh was lowered for."""
+
+
 class NumberTooLarge(UsageError, OverflowError):
     """A number of Python that JAX's integers cannot hold."""
 

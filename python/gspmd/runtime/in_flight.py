@@ -5,13 +5,21 @@ device until it ends, as its collectives wait for each other; later ones wait th
 lets 32 programs in: bringing it one more takes a thread that waits until one of the 32 has ended, and that one may then
 lack the threads that it needs. No program ends any more, and XLA ends the process a minute later. So before every
 second program that gspmd starts there, it waits for the one before, and with that for all others, as they run one at a
-time. That leaves room for programs of others in between. Source: xla/pjrt/cpu/cpu_client.cc,
-`max_inflight_computations_per_device`.
+time. That leaves room for programs of others in between.
+
+A program that takes XLA less than the switch of a thread is run as it is started, unless it has to wait for another
+one. Starting it costs more than running it, so that asking each time whether the one before has ended would show: only
+every sixteenth is waited for. Where threads are many, nothing has to wait. Source: xla/pjrt/cpu/cpu_client.cc,
+`max_inflight_computations_per_device`, `cheap_computation_`, `DefaultThreadPoolSize`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import itertools
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -27,11 +35,40 @@ _MOST = 2
 
 One that is prepared while another one runs is all that devices can make use of.
 """
+_MOST_BRIEF = 16
+_BRIEF_FLOPS = 1000  # of a device: XLA runs what has fewer in the thread that starts it
+_ENOUGH_THREADS = 4
+"""To a device: as many as a program takes, and as many for each of three threads of Python that wait to start one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pace:
+    """How a program is started: `due()` is whether it is by `start`, and not by a call alone; asked at each call."""
+
+    rank: int
+    due: Callable[[], bool]
+    start: Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]
 
 
 def share_threads(devices: Sequence[Any]) -> bool:
     """Whether programs over these devices may wait for each other without end."""
-    return len(devices) > 1 and devices[0].platform == "cpu"
+    return len(devices) > 1 and devices[0].platform == "cpu" and _threads() < _ENOUGH_THREADS * len(devices)
+
+
+@functools.cache
+def _threads() -> int:
+    """Those that XLA's client has, where devices are not more."""
+    for name in ("PJRT_NPROC", "NPROC"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pace(devices: Sequence[Any], flops: Callable[[], float]) -> Pace:
+    """That of a program over these devices, of which one does so many operations by XLA's count."""
+    if not share_threads(devices):
+        return FREE
+    return BRIEF if flops() < _BRIEF_FLOPS else WITH_ROOM
 
 
 class _Started:
@@ -55,14 +92,18 @@ def _as_it_is(results: _T) -> _T:
     return results
 
 
-def called(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _T:
+def _with_room(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _T:
     """What a function returns that starts one program over devices that share threads, with room for it."""
-    if _Started.count >= _MOST:
-        make_room()
+    make_room()
+    return started(function(*args, **kwargs))
+
+
+def _to_its_end(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _T:
+    """What a function returns that starts one program, which has ended."""
     results = function(*args, **kwargs)
-    _Started.count += 1
-    if _Started.count >= _MOST:
-        _remember(results)
+    array = _first(results)
+    if array is not None:
+        _wait(array)
     return results
 
 
@@ -108,3 +149,8 @@ def _first(results: Any) -> jax.Array | None:
     if not isinstance(first, jax.Array):
         first = next((leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)), None)
     return None if isinstance(first, Tracer) else first
+
+
+FREE = Pace(0, itertools.repeat(False).__next__, lambda function, args, kwargs: function(*args, **kwargs))
+BRIEF = Pace(1, itertools.cycle([False] * (_MOST_BRIEF - 1) + [True]).__next__, _to_its_end)
+WITH_ROOM = Pace(2, itertools.repeat(True).__next__, _with_room)
