@@ -84,8 +84,13 @@ class PriceBook:
                 time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
                 local = local / parts.size_of_mask[mask] if kind == "reduce_scatter" else local
         moved = np.where(late, moved | scattered, moved)
-        permuted = np.where(stays, mask_a | mask_b, 0)
+        # On a network with places, shards of another shape are not exchanged at once: parts move one after the other.
+        one_by_one = np.where(stays, moved, 0) if self.hardware.axes else np.zeros_like(moved)
+        permuted = np.where(stays & (one_by_one == 0), mask_a | mask_b, 0)
         moved = np.where(stays, 0, moved)
+        for number in range(len(parts.parts)):
+            part = one_by_one & (1 << number)
+            time_s += self._latency_s["all_to_all"][part] + self._slope["all_to_all"][part] * local
         for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
             time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
         # Shards that become others of the same shape are permuted at once, whatever they are split over.
