@@ -22,7 +22,8 @@ MODELS = (
 )
 # XLA leaves activations of the Conformer whole between its blocks, where ours are split: it reduces, we scatter and
 # gather the same bytes, hold less, and sum the statistics of layer norms over the split dimension.
-DEARER = {("conformer", "XLA"): 1.02}
+# A look ahead would find where Shardy's sequence is split; completion is a beginning, and `gspmd-decide` finds better.
+DEARER = {("conformer", "XLA"): 1.02, ("sequence-parallel", "Shardy"): 1.06}
 
 
 def compared(only: str) -> dict[tuple[str, str], tuple[int, int, int, int]]:
@@ -49,4 +50,4 @@ def test_ours_never_cost_more(only: str) -> None:
     if only == "/":
         # Where the peers are known to do otherwise, so that a comparison that sees no difference would not pass.
         assert found["elementwise/operands_disagree_and_the_user_decides", "Shardy"][0] == 1
-        assert found["elementwise/outer_sum", "XLA"][2:] == (384, 6144)
+        assert found["elementwise/operands_disagree_and_the_user_decides", "XLA"][2:] == (3584, 7168)
