@@ -22,7 +22,7 @@ MODELS = (
 )
 # XLA leaves activations of the Conformer whole between its blocks, where ours are split: it reduces, we scatter and
 # gather the same bytes, hold less, and sum the statistics of layer norms over the split dimension.
-# A look ahead would find where the peers split the sequence; completion is a beginning, and `gspmd-decide` finds better.
+# A look ahead would find where the peers split the sequence. Completion is a beginning; `gspmd-decide` finds better.
 DEARER = {("conformer", "XLA"): 1.02, ("sequence-parallel", "Shardy"): 1.06, ("sequence-parallel", "XLA"): 1.06}
 
 
