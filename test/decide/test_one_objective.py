@@ -57,4 +57,4 @@ def test_the_page_says_what_the_weights_are() -> None:
     page = (ROOT.parent / "docs" / "objective.md").read_text(encoding="utf-8")
     assert "30 times the seconds" in page
     assert "10 ps" in page
-    assert "count a tenth" in page
+    assert "count 3 %" in page

@@ -1,6 +1,6 @@
 """What one solution is better than another for: seconds on a device, of communication, arithmetic and memory traffic.
 
-Where a target is named, these are its seconds. Where none is, bytes come first: everything else counts a tenth of what
+Where a target is named, these are its seconds. Where none is, bytes come first: everything else counts 3 % of what
 it takes on a device of the usual order. How long messages and arithmetic take is then not known, and collectives may
 be combined with others, or run beside arithmetic.
 """
@@ -12,8 +12,8 @@ import math
 
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 
-BESIDE_BYTES = 0.1
-"""What latencies, arithmetic and memory traffic count where no target is named: a tenth, as bytes are what is known."""
+BESIDE_BYTES = 0.03
+"""What latencies, arithmetic and memory traffic count where no target is named: 3 %, as bytes are what is known."""
 
 REPEATED = 30.0
 """How many times its seconds a product counts that devices compute beyond their share.
