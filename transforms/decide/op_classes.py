@@ -13,6 +13,7 @@ from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domains
+from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.placements import Bools, Floats, Ints, Placements
 from gspmd.transforms.decide.places import ValuePlaces
 from gspmd.transforms.decide.prices import PriceBook
@@ -63,14 +64,14 @@ class _OpKind(NamedTuple):
 
 
 class OpClasses:
-    """The classes of a program's operations. Repeated arithmetic counts `repeated` times its seconds."""
+    """The classes of a program's operations, with what the objective counts of each way."""
 
     def __init__(
         self, places: ValuePlaces, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook, ways: WaysBook,
-        repeated: float,
+        objective: Objective,
     ) -> None:  # fmt: skip
         self._places, self._work, self._domains, self._sums = places, work, domains, sums
-        self._prices, self._ways, self._repeated = prices, ways, repeated
+        self._prices, self._ways, self._objective = prices, ways, objective
         self._hardware, self._parts = prices.hardware, prices.parts
         self._known: dict[_OpKind, OpClass] = {}
 
@@ -99,7 +100,11 @@ class OpClasses:
         self._add_repeated(kind, found)
         tensors = tuple(np.concatenate([ways.tensors[t] for ways, _ in found]) for t in range(len(kind.types)))
         inside = np.concatenate([ways.moves_inside for ways, _ in found])
-        return OpClass(len(self._known), tensors, np.concatenate([cost_s for _, cost_s in found]), inside)
+        cost_s = np.concatenate([cost_s for _, cost_s in found])
+        for numbers, reference in zip(tensors[: len(kind.info.operands)], kind.reference, strict=False):
+            if reference >= 0:
+                cost_s = cost_s + np.where(numbers == reference, 0.0, self._objective.surprise_s)
+        return OpClass(len(self._known), tensors, cost_s, inside)
 
     def _all_ways(self, kind: _OpKind) -> Iterator[tuple[RuleWays, Floats]]:
         """By every rule of the operation, the ways and what they cost."""
@@ -182,17 +187,19 @@ class OpClasses:
         return None if sent_s is None else (ways, self._work_s(kind, ways) + sent_s)
 
     def _taken_apart(self, kind: _OpKind) -> tuple[RuleWays, Floats] | None:
-        """The way that takes summands as they are, of what is taken apart into them."""
-        if not is_taking_apart(kind.info):
+        """The ways that take summands as they are, along some of the axes, of what is taken apart into them."""
+        if not is_taking_apart(kind.info) or kind.reference[0] < 0:  # a constant is made whole on every device
             return None
         value, goal = kind.types[0], self._shardings(kind, kind.placed)[1]
         table, wanted = self._table(len(value.shape), kind), partial_sharding(goal)
-        row = table.rows(np.array([[self._parts.list_of(axes) for axes in wanted.dim_axes()]]))
-        (number,) = table.with_sums(row, np.array([self._parts.mask_of(wanted.unreduced)]))
-        if number < 0:
-            return None
-        tensors = np.array([number]), np.array([kind.placed[1]])
-        return RuleWays(kind.rule, tensors, np.ones(1), np.zeros(1, bool)), np.zeros(1)
+        mask = self._parts.mask_of(wanted.unreduced)
+        masks = np.array([each for each in self._parts.sums if not each & ~mask], np.int64)
+        (row,) = table.rows(np.array([[self._parts.list_of(axes) for axes in wanted.dim_axes()]]))
+        numbers = table.with_sums(np.full(len(masks), row), masks)
+        numbers = numbers[numbers >= 0]
+        tensors = numbers, np.full(len(numbers), kind.placed[1])
+        found = RuleWays(kind.rule, tensors, np.ones(len(numbers)), np.zeros(len(numbers), bool))
+        return found, np.zeros(len(numbers))
 
     # ---- what devices are to share ----
 
@@ -204,7 +211,7 @@ class OpClasses:
         whole_s = self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
         least = min(self._share_as_it_is(kind, found), self._share_agreed(kind))
         for ways, cost_s in found:
-            cost_s += self._repeated * whole_s * np.maximum(ways.share - least, 0.0)
+            cost_s += self._objective.repeated * whole_s * np.maximum(ways.share - least, 0.0)
 
     def _share_as_it_is(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]]) -> float:
         """The part of the arithmetic that a device does if values stay as propagation has them."""

@@ -81,8 +81,7 @@ class ProblemBuilder:
         self.prices, self.tables = PriceBook(self.parts, self.objective.hardware), Tables()
         ways, sums = WaysBook(self.parts, uneven_in(places, self.parts)), Sums(places)
         self.domains = Domains(places, self.parts, sums, ways.fits, objective.hardware.loop_bytes, values_stay)
-        repeated = self.objective.repeated
-        self._classes = OpClasses(places, work, self.domains, sums, self.prices, ways, repeated)
+        self._classes = OpClasses(places, work, self.domains, sums, self.prices, ways, objective)
         self.problem = Problem(self.tables)
         self.variable_of: dict[int, int] = {}
         self.op_variable: dict[int, int] = {}
