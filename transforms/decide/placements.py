@@ -61,7 +61,9 @@ class AxisParts:
         self.prefix = np.array([[_begins(a, b) or _begins(b, a) for b in self.lists] for a in self.lists])
         chosen = [each for length in range(1, MOST_PARTS + 1) for each in itertools.combinations(everything, length)]
         if self.is_limited:
-            chosen = sorted({tuple(sorted({*a, *b})) for a in self.lists for b in self.lists if a or b})
+            found = [tuple(sorted(each)) for each in self.lists if each]
+            pairs = itertools.product(found, found) if len(found) ** 2 < MOST_PLACEMENTS else ((a, a) for a in found)
+            chosen = sorted({tuple(sorted({*a, *b})) for a, b in pairs})
         sums = [sum(1 << number for number in each) for each in chosen if _go_together(each, excluded)]
         self.sums: list[int] = sums
         """The parts, as bits, over which sums may be left to be taken."""
@@ -210,11 +212,11 @@ class Placements:
             rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
         self.finished = len(rows)
         closed = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
-        sums = [each for each in parts.sums if not each & closed]
+        sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
         partial = [0] * len(rows)
         for row, mask in list(zip(rows, masks, strict=True)):
-            for left in sums:
-                if not mask & parts.excluded_by(left):
+            for left, excluded in sums:
+                if not mask & excluded:
                     rows.append(row)
                     masks.append(mask)
                     partial.append(left)
@@ -234,8 +236,10 @@ class Placements:
         digits = self.lists[: self.finished] @ self._strides
         self._order: Ints = np.argsort(digits)
         self._digits: Ints = digits[self._order]
-        self._sums: Ints = np.full((self.finished, 1 << len(parts.parts)), -1, np.int64)
-        self._sums[self.rows(self.lists), self.partial] = np.arange(len(rows))
+        # All of them by the finished one and the parts of sums, as one number, ascending.
+        keys = (self.rows(self.lists) << len(parts.parts)) + self.partial
+        self._by_key: Ints = np.argsort(keys)
+        self._keys: Ints = keys[self._by_key]
 
     def rows(self, lists: Ints) -> Ints:
         """The finished placements with these lists of dimensions, -1 for what cannot be."""
@@ -248,7 +252,9 @@ class Placements:
 
     def with_sums(self, rows: Ints, partial: Ints) -> Ints:
         """The same placements with sums over these parts still to be taken; -1 for what cannot be."""
-        return np.where(rows < 0, -1, self._sums[rows, partial])
+        keys = (rows << len(self.parts.parts)) + partial
+        found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where((rows >= 0) & (self._keys[found] == keys), self._by_key[found], -1)
 
     def number(self, sharding: TensorSharding) -> int:
         """The number of a sharding's placement."""
