@@ -13,7 +13,7 @@ WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
     "decide/alternatives.py": {"MOST_WAYS_TOLD"},
-    "decide/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS"},
+    "decide/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS", "MOST_ROWS"},
     "decide/prices.py": {"_PROBE", "MOST_AT_ONCE", "NEVER_S"},
     "decide/solver.py": {"GAP", "EVERY", "FEW", "MOST_STATES"},
     "decide/tables.py": {"_AT_ONCE"},

@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
-from traced import lower, partition
+from traced import MESHES, lower, partition
 
 import gspmd
 from gspmd.costs.program_cost import CostReport, cost_of
 from gspmd.examples import decoder_lm, mlp
 
+MESHES["y8"] = {"y": 8}
+
 F32 = 4
+BATCH = 512  # of a perceptron: sending weights is cheaper than sending activations
 
 
 def report(example: Any, config: Any, mesh: str) -> CostReport:
@@ -35,7 +38,7 @@ def reduced(elements: int, devices: int) -> float:
 
 @pytest.mark.parametrize("mesh", ["8", "4x2"])
 def test_a_data_parallel_perceptron_reduces_its_parameters_and_its_loss(mesh: str) -> None:
-    config = mlp.Config(recipe="dp")
+    config = mlp.Config(recipe="dp", batch=BATCH)
     parameters = 64 * 256 + 256 + 256 * 64 + 64
     found = report(mlp, config, mesh)
     assert found.bytes_by_kind == {"all_reduce": pytest.approx(reduced(parameters + 1, 8), abs=1)}
@@ -43,7 +46,7 @@ def test_a_data_parallel_perceptron_reduces_its_parameters_and_its_loss(mesh: st
 
 @pytest.mark.parametrize("mesh", ["8", "4x2", "2x2x2"])
 def test_a_fully_sharded_perceptron_gathers_and_scatters_its_weights(mesh: str) -> None:
-    config = mlp.Config(recipe="fsdp", batch=96)
+    config = mlp.Config(recipe="fsdp", batch=BATCH)
     found = report(mlp, config, mesh).bytes_by_kind
     weights = 2 * gathered(64 * 256, 8)
     assert found["all_gather"] == found["reduce_scatter"] == weights
@@ -51,38 +54,49 @@ def test_a_fully_sharded_perceptron_gathers_and_scatters_its_weights(mesh: str) 
 
 
 def test_a_tensor_parallel_perceptron_reduces_its_output_and_its_gradients() -> None:
-    """4 devices share the batch of 64, 2 the hidden units: weights are halves, reduced over the batch's axis."""
-    found = report(mlp, mlp.Config(recipe="tp"), "4x2").bytes_by_kind
-    output = reduced(64 // 4 * 64, 2)
+    """4 devices share the batch, 2 the hidden units: weights are halves, reduced over the batch's axis."""
+    found = report(mlp, mlp.Config(recipe="tp", batch=BATCH), "4x2").bytes_by_kind
+    output = reduced(BATCH // 4 * 64, 2)
     gradients = reduced((64 * 256 + 256 + 256 * 64) // 2 + 64 + 1, 4)
     assert found == {"all_reduce": pytest.approx(output + gradients, abs=2)}
 
 
-def a_layer(config: dict[str, Any], mesh: str = "4x2") -> dict[str, int]:
+def a_layer(config: dict[str, Any], mesh: str) -> dict[str, int]:
     """Bytes by kind that one layer more makes more."""
     one, two = (report(decoder_lm, decoder_lm.Config(layers=n, **config), mesh).bytes_by_kind for n in (1, 2))
     return {kind: two[kind] - one.get(kind, 0) for kind in two if two[kind] != one.get(kind, 0)}
 
 
-SIZES = {"model": 64, "heads": 4, "head_size": 16, "hidden": 256, "batch": 8, "sequence": 32}
+# Many tokens for data parallelism, few of a wide model for tensor parallelism: what each of them is for.
+NARROW = {"model": 64, "heads": 4, "head_size": 16, "hidden": 256, "batch": 512, "sequence": 32}
+WIDE = {"model": 1024, "heads": 16, "head_size": 64, "hidden": 4096, "vocabulary": 8192}
 MATRICES = 4 * 64 * 64 + 2 * 64 * 256
 VECTORS = 5 * 64 + 256
 
 
 def test_a_data_parallel_layer_reduces_its_parameters() -> None:
-    assert a_layer({"recipe": "dp", **SIZES}) == {"all_reduce": pytest.approx(reduced(MATRICES + VECTORS, 4), abs=12)}
+    found = a_layer({"recipe": "dp", **NARROW}, "8")
+    assert found == {"all_reduce": pytest.approx(reduced(MATRICES + VECTORS, 8), abs=12)}
 
 
 def test_a_fully_sharded_layer_gathers_and_scatters_its_matrices() -> None:
-    found = a_layer({"recipe": "fsdp", **SIZES})
-    assert found["reduce_scatter"] == gathered(MATRICES, 4)
-    assert found["all_gather"] == gathered(MATRICES, 4)
-    assert found["all_reduce"] == pytest.approx(reduced(VECTORS, 4), abs=6)
+    found = a_layer({"recipe": "fsdp", **NARROW}, "8")
+    assert found["reduce_scatter"] == gathered(MATRICES, 8)
+    assert found["all_gather"] == gathered(MATRICES, 8)
+    assert found["all_reduce"] == pytest.approx(reduced(VECTORS, 8), abs=6)
 
 
 def test_a_tensor_parallel_layer_reduces_activations_twice_each_way() -> None:
     """The recipe splits heads and hidden units only: nothing else is sent."""
-    assert a_layer({"recipe": "tp", **SIZES}) == {"all_reduce": 4 * reduced(8 * 32 * 64, 2)}
+    found = a_layer({"recipe": "tp", **WIDE, "batch": 3, "sequence": 5}, "y8")
+    assert found == {"all_reduce": 4 * reduced(3 * 5 * 1024, 8)}
+
+
+def test_a_large_tensor_parallel_layer_sends_what_four_reductions_do() -> None:
+    """They may be scattered and gathered: vectors and statistics of shares are less than a thousandth beside them."""
+    sizes = {"model": 8192, "heads": 64, "head_size": 128, "hidden": 32768, "vocabulary": 65536}
+    found = a_layer({"recipe": "tp", **sizes, "batch": 8, "sequence": 256}, "y8")
+    assert sum(found.values()) == pytest.approx(4 * reduced(8 * 256 * 8192, 8), rel=1e-3)
 
 
 # ---- counted from the module by other means ----
@@ -133,8 +147,8 @@ def test_bytes_are_those_that_the_module_moves(recipe: str, mesh: str, scan: boo
 @pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scan"])
 def test_the_decoders_products_are_those_of_its_shapes(scan: bool) -> None:
     """Every product with a weight is done once forward and twice backward, and so are the two of attention."""
-    layers, batch, sequence, model, heads, head, hidden, words = 3, 8, 32, 64, 4, 16, 256, 128
-    config = decoder_lm.Config(recipe="2d", scan=scan, layers=layers)
+    layers, batch, sequence, model, heads, head, hidden, words = 3, 32, 128, *WIDE.values()
+    config = decoder_lm.Config(recipe="2d", scan=scan, layers=layers, batch=batch, sequence=sequence, **WIDE)
     weights = layers * (4 * model * heads * head + 2 * model * hidden) + model * words
     attention = layers * 2 * heads * head * sequence
     expected = 3 * 2 * batch * sequence * (weights + attention)

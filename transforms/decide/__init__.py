@@ -33,7 +33,7 @@ from gspmd.transforms.preconditions import INGESTED, PROPAGATED
 __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 
 FAST, DEFAULT, MOST = "fast", "default", "most"
-PASSES = {FAST: 6, DEFAULT: 30, MOST: 300}
+PASSES = {FAST: 6, DEFAULT: 100, MOST: 1000}
 """By effort, how often messages are passed at most while the bound and the solution are apart."""
 
 

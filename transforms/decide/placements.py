@@ -10,7 +10,8 @@ For example, over x=2 and y=2 a matrix has 11 finished placements: [{}, {}], [{x
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,9 @@ Ints = npt.NDArray[np.int64]
 MOST_PARTS = 3
 """With more parts than this, dimensions are split over lists that the program has, and over single parts."""
 
+MOST_ROWS = 1 << 14
+"""How many placements of one rank are listed: where there would be more, those that some value has, or nearly."""
+
 MOST_PLACEMENTS = 1024
 """About how many placements values of one rank have, each part being anywhere: with more, dimensions are split only as
 they are somewhere in the program."""
@@ -40,8 +44,8 @@ class AxisParts:
 
     def __init__(self, mesh: Mesh, shardings: Iterable[TensorSharding]) -> None:
         self.mesh = mesh
-        given = set(shardings)
-        used = {axes for sharding in given for axes in (*sharding.dim_axes(), sharding.unreduced)}
+        self._given = dict.fromkeys(shardings)
+        used = {axes for sharding in self._given for axes in (*sharding.dim_axes(), sharding.unreduced)}
         self._cuts: dict[str, tuple[int, ...]] = {}
         self.parts = self._cut(used)
         self._number = {part: number for number, part in enumerate(self.parts)}
@@ -77,7 +81,7 @@ class AxisParts:
                 self.behind[number, behind, before] = True
         self._tables: dict[tuple[int, Axes], Placements] = {}
         self._found_on: dict[tuple[int, int], set[int]] = {}  # by rank and dimension: the lists that shardings have
-        for sharding in given:
+        for sharding in self._given:
             for dim, axes in enumerate(sharding.dim_axes()):
                 self._found_on.setdefault((sharding.rank, dim), {0}).update(self.prefixes(self.list_of(axes)))
 
@@ -159,6 +163,30 @@ class AxisParts:
             return range(len(self.lists))
         return sorted(self._found_on.get((rank, dim), {0}))
 
+    def all_rows(self, choices: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[int]]:
+        """Every placement that takes one of these lists for each dimension, and its parts as bits."""
+        rows: list[tuple[int, ...]] = [()]
+        masks = [0]
+        for lists in choices:
+            grown = [
+                ((*row, each), mask | int(self.mask[each]))
+                for row, mask in zip(rows, masks, strict=True)
+                for each in lists
+                if not mask & int(self.excluded[each])
+            ]
+            rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
+        return rows, masks
+
+    def found_rows(self, rank: int, free: set[int]) -> tuple[list[tuple[int, ...]], list[int]]:
+        """The placements that values of a rank have somewhere, and those with one dimension of these whole."""
+        found = {(0,) * rank: None}
+        for sharding in self._given:
+            if sharding.rank == rank:
+                row = tuple(self.list_of(axes) for axes in sharding.dim_axes())
+                found |= dict.fromkeys([row, *((*row[:d], 0, *row[d + 1 :]) for d in range(rank))])
+        rows = [row for row in found if free.issuperset(row)]
+        return rows, [_either(int(self.mask[each]) for each in row) for row in rows]
+
     def of(self, rank: int, manual: Axes) -> Placements:
         """The placements of values of a rank inside manual computations over these axes."""
         found = self._tables.get((rank, manual))
@@ -199,17 +227,11 @@ class Placements:
         self.parts, self.rank = parts, rank
         self._form = replicated(parts.mesh, rank)
         free = {n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)}
-        rows: list[tuple[int, ...]] = [()]
-        masks = [0]
-        for dim in range(rank):
-            choices = [each for each in parts.on_dimension(rank, dim) if each in free]
-            grown = [
-                ((*row, each), mask | int(parts.mask[each]))
-                for row, mask in zip(rows, masks, strict=True)
-                for each in choices
-                if not mask & int(parts.excluded[each])
-            ]
-            rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
+        choices = [[each for each in parts.on_dimension(rank, dim) if each in free] for dim in range(rank)]
+        if math.prod(map(len, choices)) <= MOST_ROWS:
+            rows, masks = parts.all_rows(choices)
+        else:
+            rows, masks = parts.found_rows(rank, free)
         self.finished = len(rows)
         closed = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
         sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
