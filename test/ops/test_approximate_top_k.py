@@ -54,7 +54,7 @@ def test_a_batch_sends_nothing() -> None:
 
 
 def test_shards_of_what_is_searched_send_their_best() -> None:
-    text = _text((16, 64), '{"x"}, {"y"}', platform="tpu")
+    text = _text((16, 4096), '{"x"}, {"y"}', platform="tpu")
     assert _sent(text) == ['all_gather "y"'] * 2
     module = gspmd.partition(text).module_text
     calls = re.findall(r"@ApproxTopK\(.*?\) \{.*?top_k = (\d+).*-> \((.*?), ", module)
@@ -63,7 +63,10 @@ def test_shards_of_what_is_searched_send_their_best() -> None:
 
 
 def test_a_shard_of_no_more_than_is_wanted_is_sent_whole() -> None:
-    assert "@ApproxTopK" not in gspmd.partition(_text((2, 24), '{}, {"x", "y"}')).module_text
+    """Values without their places are less than both; they are searched as a whole."""
+    partitioned = gspmd.partition(_text((2, 24), '{}, {"x", "y"}'))
+    assert [(c.kind, c.bytes) for c in partitioned.collectives] == [("all_gather", 2 * 24 * 4 * 7 // 8)]
+    assert re.findall(r"@ApproxTopK\(.*-> \((.*?), ", partitioned.module_text) == ["tensor<2x5xf32>"]
 
 
 def test_inside_a_loop() -> None:

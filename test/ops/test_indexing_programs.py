@@ -37,12 +37,21 @@ TABLE, TOKENS, ROWS = ((1000, 64), "float32", ("x",)), ((16,), "int32", ("y",)),
 
 @pytest.mark.parametrize("look_up", [lambda t, i: t[i], lambda t, i: jnp.take(t, i, axis=0)])
 def test_a_table_split_by_rows_is_not_gathered(look_up: Any) -> None:
-    assert collectives(look_up, [TABLE, TOKENS]) == [("all_reduce", "x", 3072)]
+    assert collectives(look_up, [TABLE, TOKENS], ("y",)) == [("all_reduce", "x", 3072)]
+
+
+def test_rows_looked_up_that_nothing_is_said_of_are_summed_by_parts() -> None:
+    assert collectives(lambda t, i: t[i], [TABLE, TOKENS]) == [("reduce_scatter", "x", 1536)]
 
 
 def test_a_small_table_is_gathered_for_many_look_ups() -> None:
-    found = collectives(lambda t, i: t[i], [((16, 64), "float32", ("x",)), ((4096,), "int32", ("y",))])
+    found = collectives(lambda t, i: t[i], [((16, 64), "float32", ("x",)), ((4096,), "int32", ("y",))], ("y",))
     assert found == [("all_gather", "x", 3072)]
+
+
+def test_a_small_table_is_split_by_columns_for_look_ups_that_nothing_is_said_of() -> None:
+    found = collectives(lambda t, i: t[i], [((16, 64), "float32", ("x",)), ((4096,), "int32", ("y",))])
+    assert found == [("all_to_all", "x", 768)]
 
 
 MANY_TOKENS, MANY_ROWS = ((4096,), "int32", ("y",)), ((4096, 64), "float32", ("y",))
@@ -68,15 +77,22 @@ def test_split_updates_that_overwrite_move_to_the_window() -> None:
     assert found == [("all_gather", "y", 32), ("all_to_all", "y", 1024)]
 
 
-def test_the_gradient_of_an_embedding() -> None:
-    def loss(table: Any, tokens: Any) -> Any:
-        return (table[tokens] ** 2).sum()
+def squares(table: Any, tokens: Any) -> Any:
+    return (table[tokens] ** 2).sum()
 
-    found = collectives(jax.grad(loss), [TABLE, MANY_TOKENS], ("x",))
-    assert found == [
-        ("all_gather", "x", 192000),
-        ("all_reduce", "y", 64000),
-    ]  # the table is less than what is looked up
+
+def test_the_gradient_of_an_embedding() -> None:
+    found = collectives(jax.grad(squares), [((1000, 1), "float32", ("x",)), MANY_TOKENS], ("x",))
+    assert found == [("all_gather", "x", 3000), ("all_reduce", "y", 1000)]  # the table is less than what is looked up
+
+
+def test_the_gradient_of_an_embedding_is_made_by_columns() -> None:
+    """A device takes its part of the columns for all tokens, and sums nothing: what moves is less than the table."""
+    found = collectives(jax.grad(squares), [TABLE, MANY_TOKENS], ("x",))
+    tokens, there, table = 4096 * 4 // 2, 1000 * 64 * 4 // 8 * 7 // 8, 1000 * 64 * 4 // 4
+    assert {("all_gather", "y", tokens), ("all_to_all", "x, y", there)} < set(found)
+    # Back, where y has it twice: by permutes, or by an exchange and a gather.
+    assert sum(sent for *_, sent in found) - tokens - there in (table * 7 // 8, there + table // 2)
 
 
 def test_the_gradient_of_a_one_hot_embedding_is_reduced_or_its_rows_are_gathered_whichever_is_less() -> None:
@@ -89,18 +105,20 @@ def test_the_gradient_of_a_one_hot_embedding_is_reduced_or_its_rows_are_gathered
     assert sorted(found) == [("all_gather", "y", 32), ("all_gather", "y", 2048)]
 
 
-LOGITS, LABELS = ((8, 64), "float32", ("y", "x")), ((8,), "int32", ("y",))
+LOGITS, LABELS = ((64, 1024), "float32", ("y", "x")), ((64,), "int32", ("y",))
 
 
 @pytest.mark.parametrize(
     "pick",
-    [lambda p, y: jnp.take_along_axis(p, y[:, None], axis=-1), lambda p, y: p[jnp.arange(8), y]],
+    [lambda p, y: jnp.take_along_axis(p, y[:, None], axis=-1), lambda p, y: p[jnp.arange(64), y]],
 )
 def test_the_gradient_of_a_cross_entropy_over_a_split_vocabulary_gathers_nothing(pick: Any) -> None:
     def loss(logits: Any, labels: Any) -> Any:
         return -pick(jax.nn.log_softmax(logits), labels).mean()
 
-    assert {kind for kind, *_ in collectives(jax.grad(loss), [LOGITS, LABELS], ("y", "x"))} == {"all_reduce"}
+    positions = 64 // 2 * 4
+    found = collectives(jax.grad(loss), [LOGITS, LABELS], ("y", "x"))
+    assert found == [("all_reduce", "x", 2 * positions * 3 // 4)] * 3
 
 
 BATCH = ((8, 64), "float32", ("x",))
@@ -142,7 +160,8 @@ def test_two_counted_dimensions() -> None:
 def test_the_diagonal_counts_one_dimension() -> None:
     """Both count along the same batch, which can be that of one dimension only."""
     program = lambda t: t[jnp.arange(8), jnp.arange(8)]  # noqa: E731
-    assert collectives(program, [((8, 8, 64), "float32", ("x", "y"))]) == [("all_reduce", "y", 512)]
+    assert collectives(program, [((8, 8, 64), "float32", ("x", "y"))], ("x",)) == [("all_reduce", "y", 512)]
+    assert collectives(program, [((8, 8, 64), "float32", ("x", "y"))]) == [("reduce_scatter", "y", 256)]
 
 
 @pytest.mark.parametrize("shift", [1, -1])
@@ -171,7 +190,8 @@ def test_a_split_cache_is_read_in_a_loop_by_reducing_what_is_read() -> None:
     def program(cache: Any, places: Any) -> Any:
         return jax.lax.scan(lambda c, i: (c, jax.lax.dynamic_slice(c, (0, i, 0), (4, 1, 8))), cache, places)[1]
 
-    assert collectives(program, [CACHE, ((6,), "int32", ())]) == [("all_reduce", "x", 192)]
+    cache = ((4, 1024, 8), "float32", (None, "x"))
+    assert collectives(program, [cache, ((6,), "int32", ())]) == [("all_reduce", "x", 192)]
 
 
 OPERAND, START = ((128, 64), "float32", ("x",)), ((), "int32", ())

@@ -67,13 +67,13 @@ SCHEDULES = {
 }
 
 
-def of_schedule(name: str, **options: Any) -> tuple[Callable[..., Any], Any, Any, Callable[..., Any]]:
-    """A pipeline, its parameters and input, and the reference."""
+def of_schedule(name: str, rows: int = 2, **options: Any) -> tuple[Callable[..., Any], Any, Any, Callable[..., Any]]:
+    """A pipeline, its parameters and input of so many rows in a microbatch, and the reference."""
     schedule, lead, microbatches = SCHEDULES[name]
     repeats = {"circular_repeats": lead[0]} if schedule == "circular" else {}
     chosen = options.pop("stage_fn", stage)
     made = gspmd.pipeline(chosen, lead[-1], microbatches, schedule=schedule, **repeats, **options)
-    return made, stacked(lead), batch(2 * microbatches), functools.partial(one_by_one, lead)
+    return made, stacked(lead), batch(rows * microbatches), functools.partial(one_by_one, lead)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -175,10 +175,10 @@ def stage_specs(lead: tuple[int, ...], split: str | None) -> dict[str, Partition
     return {name: PartitionSpec(*first, "stage", *dims) for name, dims in last.items()}
 
 
-def lower(name: str, split: str | None, derived: bool, mesh: dict[str, int] = MESH) -> tuple[Any, ...]:
+def lower(name: str, split: str | None, derived: bool, mesh: dict[str, int] = MESH, rows: int = 2) -> tuple[Any, ...]:
     """A pipeline over `stage`, with the batch or, by `split`, every stage over x, and its reference and arguments."""
     inner = functools.partial(stage, split=split)
-    pipelined, params, x, reference = of_schedule(name, stage_fn=inner, axis="stage")
+    pipelined, params, x, reference = of_schedule(name, rows, stage_fn=inner, axis="stage")
     specs = (stage_specs(SCHEDULES[name][1], split), PartitionSpec(None if split else "x"))
     of = gradients if derived else lambda f: f
     lowered = gspmd.jit(of(pipelined), mesh=mesh, in_shardings=specs).lower(params, x)
@@ -196,6 +196,7 @@ def kinds(lowered: Any, in_loops: bool) -> dict[tuple[str, str], int]:
 
 
 PERMUTE, OVER_X, OVER_STAGES = ("collective_permute", "stage"), ("all_reduce", "x"), ("all_reduce", "stage")
+OVER_BOTH = ("all_reduce", "stage, x")
 FOUR_STAGES = ["microbatches that stages do not divide", "circular, fewer microbatches than stages"]
 
 
@@ -212,17 +213,23 @@ def test_forward_sends_one_microbatch_a_step(name: str, split: str | None) -> No
 @pytest.mark.parametrize("split", [None, "x"], ids=["data", "tensor"])
 @pytest.mark.parametrize("name", FOUR_STAGES)
 def test_backward_sends_one_microbatch_a_step(name: str, split: str | None) -> None:
-    lowered, reference, params, x = lower(name, split, derived=True)
+    # So many rows of data that computing them on every device would take longer than summing gradients.
+    rows = 2 if split else 64
+    lowered, reference, params, x = lower(name, split, derived=True, rows=rows)
     assert kinds(lowered, in_loops=True) == {PERMUTE: 2} | ({OVER_X: 2} if split else {})
-    outside = kinds(lowered, in_loops=False)
-    assert outside.keys() == ({OVER_STAGES, OVER_X} if split is None else {OVER_STAGES})
-    assert outside[OVER_STAGES] == 2  # results, and gradients of the input, which only the first stage has
+    outside = {OVER_STAGES: 2}  # results, and gradients of the input, which only the first stage has
+    if split is None:
+        outside |= {OVER_X: len(params), OVER_BOTH: 1}  # gradients, and the loss
+    assert kinds(lowered, in_loops=False) == outside
+    sent = {each.bytes for each in lowered.partitioned.collectives if each.kind == "collective_permute"}
+    assert sent == {rows * MODEL * 4 // (1 if split else 2)}
     assert_close(lowered.compile()(params, x), reference(params, x))
 
 
 def test_what_follows_may_be_split_over_stages_too() -> None:
     pipelined, params, x, _ = of_schedule("microbatches that stages do not divide", axis="stage")
-    params, x = stacked((4,)), batch(48)
+    size = 3840
+    params, x = stacked((4,)), batch(size)
 
     def result(params: Any, x: Any) -> Any:
         return gspmd.annotate(pipelined(params, x), ("x", "stage"))
@@ -234,7 +241,7 @@ def test_what_follows_may_be_split_over_stages_too() -> None:
     # The result comes by a reduce-scatter or an all-to-all, which send the same.
     assert [each.kind for each in results][1:] == ["all_to_all", "all_reduce"]
     assert results[0].kind in ("reduce_scatter", "all_to_all")
-    whole = 48 * MODEL * 4 // 2  # bytes of what a device would hold without this
+    whole = size * MODEL * 4 // 2  # bytes of what a device would hold without this
     assert [each.bytes for each in results] == [3 * whole // 4, 3 * whole // 4, 6 * whole // 4]
 
 
