@@ -18,7 +18,7 @@
 // CHECK-NEXT: 128 B 1.0 us dot_general %0 explain.mlir:
 // CHECK: this decision is proven the best under the objective
 // CHECK-NEXT: counts term
-// CHECK-NEXT: 0.1 us communication
+// CHECK-NEXT: {{[0-9]+}} ns communication
 
 // VALUE: %total = stablehlo.add f32[16,8] at explain.mlir:
 // VALUE-NEXT: sharding [{"x"}, {}], 4x8 on each device
@@ -37,8 +37,8 @@
 // CONFLICT-NEXT: operand 1 %w [{"y"}, {}] from argument %w [{"y"}, {}]
 // CONFLICT-NEXT: result 0 %0 [{"x"}, {}] -> [{"x"}, {}], partial over "y" from argument %a [{"x"}, {}]
 // CONFLICT-NEXT: all_reduce over y: 128 B; 'stablehlo.dot_general' leaves partial results over "y"
-// CONFLICT-NEXT: compared {{[0-9]+}} ways; chosen at 128 B and {{[0-9.]+}} us, against
-// CONFLICT-NEXT: 512 B {{[0-9.]+}} us [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
+// CONFLICT-NEXT: compared {{[0-9]+}} ways; chosen at 128 B and {{[0-9]+}} ns, against
+// CONFLICT-NEXT: 512 B {{[0-9]+}} ns [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
 
 // LINE: %total = stablehlo.add
 // LINE-NOT: dot_general f32

@@ -27,7 +27,7 @@ from gspmd.explanations.derivations import Derivation, Explainer, Origin
 from gspmd.explanations.value_names import GivenNames, given_text
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
-from gspmd.transforms.decide import ChangedValue, Decide, Decided, decide
+from gspmd.transforms.decide import ChangedValue, Decide, decide
 from gspmd.transforms.decide.terms import Terms, terms_of
 from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.reading import model_of
@@ -149,7 +149,7 @@ class Explanation:
         )
 
     @functools.cached_property
-    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...], Decided]:
+    def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...], Terms, float]:
         """Partitioning goes on from here, on what was completed, which the module has only when it is finished."""
         module, top = self._module, self.explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
@@ -159,6 +159,7 @@ class Explanation:
             limits = planned.max_temporary_bytes, planned.max_reshard_moves
             decided = decide(top, planned.replicate_unsupported, planned.target, self._decide.effort)
             refined = tuple(map(self._refined, decided.changed))
+            terms = terms_of(decided.problem, decided.solution.states)  # as long as the program is as it was
             moved = reshard(top, planned.replicate_unsupported, planned.target, None, *limits)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
@@ -166,7 +167,7 @@ class Explanation:
             found = find_conflicts(self.explainer, decided, moved, top, read_hardware(target, mesh))
             write_module(top, module)
             module.operation.verify()
-        return found, Partitioned(module), refined, decided
+        return found, Partitioned(module), refined, terms, decided.solution.gap
 
     def _refined(self, refinement: ChangedValue) -> RefinedValue:
         explainer, place = self.explainer, place_of(refinement.op.location)
@@ -201,17 +202,15 @@ class Explanation:
         """The values that run with another sharding than propagation found, in program order."""
         return self._costs[2]
 
-    @functools.cached_property
+    @property
     def terms(self) -> Terms:
         """What the decision costs a device in a step, by the terms of the objective."""
-        decided = self._costs[3]
-        with self._module.context:
-            return terms_of(decided.problem, decided.solution.states)
+        return self._costs[3]
 
     @property
     def gap(self) -> float:
         """How much less the best decision may cost under the objective, as a part: 0 where it is proven the best."""
-        return self._costs[3].solution.gap
+        return self._costs[4]
 
     @property
     def partitioned(self) -> Partitioned:
