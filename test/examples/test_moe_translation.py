@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,8 @@ from gspmd.examples import moe_translation as example
 
 # No two dimensions are equal. One layer each: one mixture of experts in the encoder, one in the decoder.
 CONFIG = example.Config(layers=1, model=48, heads=4, head_size=16, hidden=96, vocabulary=12, sequence=6, batch=64)
+# To look at what data parallelism sends: more tokens than their experts' gradients. Nothing of this size is run.
+LARGE_BATCH = dataclasses.replace(CONFIG, batch=512, recipe="dp")
 MIXTURES = 2
 TOKENS = CONFIG.experts * CONFIG.batch * CONFIG.capacity * CONFIG.model  # of a mixture, at their experts
 
@@ -28,10 +31,12 @@ def test_five_steps_agree_with_one_device(recipe: str) -> None:
     assert state_error <= STATE_TOLERANCE
 
 
-@pytest.mark.parametrize("recipe", ["expert", "expert+tensor"])
-def test_tokens_are_exchanged_twice_forward_and_twice_backward_in_each_mixture(recipe: str) -> None:
+@pytest.mark.parametrize(("recipe", "to_experts"), [("expert", TOKENS // 8), ("expert+tensor", TOKENS // 4)])
+def test_tokens_are_exchanged_twice_forward_and_twice_backward_in_each_mixture(recipe: str, to_experts: int) -> None:
+    """Split hidden units take whole tokens, and so do gradients by them; what they make is halved before it returns."""
     exchanged = [each for each in of_kind(sent(example, by(recipe)), "all_to_all") if each.axes == "x"]
-    assert [each.elements for each in exchanged] == [TOKENS // 8] * 4 * MIXTURES
+    expected = Counter([to_experts] * 2 * MIXTURES + [TOKENS // 8] * 2 * MIXTURES)
+    assert Counter(each.elements for each in exchanged) == expected
 
 
 def test_experts_split_as_the_batch_are_reached_by_exchanges_alone() -> None:
@@ -43,14 +48,16 @@ def test_experts_split_as_the_batch_are_reached_by_exchanges_alone() -> None:
 
 def test_with_split_hidden_units_nothing_is_gathered_along_the_batch() -> None:
     found = sent(example, by("expert+tensor"))
-    assert not [each for each in of_kind(found, "all_gather", "reduce_scatter") if each.axes != "y"]
+    along = [each for each in of_kind(found, "all_gather", "reduce_scatter") if each.axes != "y"]
+    assert all(each.given[0] == CONFIG.vocabulary for each in along), "the small gradients of words alone"
+    assert len(along) == 2 + 2
 
 
 def test_data_parallel_experts_only_reduce_gradients() -> None:
-    found = sent(example, by("dp"))
+    found = sent(example, LARGE_BATCH)
     assert {each.kind for each in found} == {"all_reduce"}
-    local_batch = CONFIG.batch // 8
-    assert not [each for each in found if each.given[:2] == (local_batch, CONFIG.sequence)]
+    local_batch = LARGE_BATCH.batch // 8
+    assert not [each for each in found if each.given[:2] == (local_batch, LARGE_BATCH.sequence)]
 
 
 def test_each_token_goes_to_its_two_best_experts_as_long_as_there_is_place() -> None:

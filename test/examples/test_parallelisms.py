@@ -19,11 +19,19 @@ SMALL = parallelisms.Config(
 )
 STEPS = 5
 
+# To look at what is sent: sizes at which a parallelism is the one that sends least. Nothing of these is run.
+# Of data parallelism and pipelines, activations are larger than weights.
+BATCHES = dataclasses.replace(SMALL, model=64, head_size=8, hidden=256, vocabulary=128, sequence=32, batch=64)
+# Of a large model, weights do not fit on every device: those of a layer are gathered in the loop, and dropped.
+MODEL = dataclasses.replace(SMALL, model=2048, heads=16, head_size=128, hidden=8192, vocabulary=32768)
+FULL = dataclasses.replace(MODEL, sequence=1024, batch=64)
+FEW_TOKENS = dataclasses.replace(MODEL, sequence=128, batch=8)  # activations are smaller than weights
+
 
 @functools.cache
-def step(recipe: str) -> gspmd.Lowered:
+def step(recipe: str, config: parallelisms.Config = SMALL) -> gspmd.Lowered:
     row = parallelisms.RECIPES[recipe]
-    return lowered(parallelisms.program(SMALL, row), row.mesh)
+    return lowered(parallelisms.program(config, row), row.mesh)
 
 
 @pytest.fixture(scope="module")
@@ -56,53 +64,76 @@ def test_losses_are_printed_side_by_side(losses: dict[str, list[float]]) -> None
     assert len(set(lines[1].split()[1:])) <= 2, "to six decimals"
 
 
-def kinds(recipe: str, axis: str) -> Counter[str]:
-    """How often a step runs collectives of each kind over this axis."""
+def kinds(recipe: str, axis: str, config: parallelisms.Config, sent: int | None = None) -> Counter[str]:
+    """How often a step runs collectives of each kind over this axis, all or those that send so many bytes."""
     found: Counter[str] = Counter()
-    for collective in step(recipe).partitioned.collectives:
-        if f'"{axis}"' in collective.axes:
+    for collective in step(recipe, config).partitioned.collectives:
+        if f'"{axis}"' in collective.axes and sent in (None, collective.bytes):
             found[collective.kind] += collective.count or 1
     return found
 
 
+def activation(config: parallelisms.Config) -> int:
+    """Bytes of what goes from block to block."""
+    return config.batch * config.sequence * config.model * 4
+
+
 def test_data_parallelism_reduces_gradients() -> None:
     """Of the loss, of three parameters outside of layers, and of twelve of each layer, in the loop."""
-    assert kinds("dp", "x") == {"all_reduce": 1 + 3 + 12 * SMALL.layers}
+    assert kinds("dp", "x", BATCHES) == {"all_reduce": 1 + 3 + 12 * BATCHES.layers}
 
 
 def test_fully_sharded_data_parallelism_gathers_weights_forward_and_backward_and_scatters_gradients() -> None:
-    matrices = 6 * SMALL.layers
-    found = kinds("fsdp", "x")
+    matrices = 6 * FULL.layers
+    found = kinds("fsdp", "x", FULL)
     assert found["all_gather"] == 2 * matrices + 1
     assert found["reduce_scatter"] == matrices + 1
+    assert found["all_to_all"] == found["collective_permute"] == 0
 
 
-def test_tensor_parallelism_reduces_activations_once_a_block_and_direction() -> None:
-    activation = SMALL.batch * SMALL.sequence * SMALL.model * 4 * 2 * 7 // 8
-    whole = [c.count or 1 for c in step("tp").partitioned.collectives if c.bytes == activation]
-    assert sum(whole) == 4 * SMALL.layers + 1
+def test_tensor_parallelism_reduces_activations_once_a_block_and_direction_some_in_two_halves_of_the_same_bytes() -> (
+    None
+):
+    """And where words are looked up and logits made. A sum may be scattered and gathered, with a norm in between."""
+    half = activation(FEW_TOKENS) * 7 // 8
+    whole = kinds("tp", "y", FEW_TOKENS, 2 * half)
+    halves = kinds("tp", "y", FEW_TOKENS, half)
+    assert set(whole) <= {"all_reduce"}
+    assert set(halves) <= {"reduce_scatter", "all_gather"}
+    assert halves["reduce_scatter"] == halves["all_gather"]
+    assert whole["all_reduce"] + halves["reduce_scatter"] == 4 * FEW_TOKENS.layers + 2
+    others = [c.bytes for c in step("tp", FEW_TOKENS).partitioned.collectives if c.bytes not in (half, 2 * half)]
+    assert max(others) <= 2 * FEW_TOKENS.model * 4, "of norms and the softmax"
 
 
 def test_sequence_parallelism_scatters_and_gathers_what_tensor_parallelism_reduces() -> None:
-    """Gathered again for the gradients of weights: two products forward, two backward, two for weights."""
-    found = kinds("tp-sp", "y")
-    assert found["reduce_scatter"] == 4 * SMALL.layers + 2
-    assert found["all_gather"] == 6 * SMALL.layers + 2
+    """What is gathered for a product is kept for the gradient of its weight."""
+    half = activation(FEW_TOKENS) * 7 // 8
+    sums = 4 * FEW_TOKENS.layers + 2
+    assert kinds("tp-sp", "y", FEW_TOKENS, half) == {"reduce_scatter": sums, "all_gather": sums}
+    found = kinds("tp-sp", "y", FEW_TOKENS)
+    assert found["reduce_scatter"] == sums + 1, "of the softmax of a token's word"
+    assert found["all_gather"] == sums
     assert found["all_to_all"] == found["collective_permute"] == 0
-    activation = SMALL.batch * SMALL.sequence * SMALL.model * 4
-    reduced = [c.bytes for c in step("tp-sp").partitioned.collectives if c.kind == "all_reduce"]
-    assert max(reduced) < activation / 4
+    reduced = [c.bytes for c in step("tp-sp", FEW_TOKENS).partitioned.collectives if c.kind == "all_reduce"]
+    assert max(reduced) < activation(FEW_TOKENS) / 4
 
 
 def test_the_pipeline_sends_one_permute_a_step_each_way() -> None:
-    """Between stages. Outside of them these share the batch, whose shards go to the stages and come back once."""
+    """Between stages. Outside of them these share the batch, whose shards go to the stages, the gradients of these come
+    from there, and what the last stage makes goes back, each once; words are gathered where they are looked up.
+    """
     stages = parallelisms.RECIPES["pipeline-2d"].size("l")
-    steps = SMALL.microbatches + stages - 1
-    found = kinds("pipeline-2d", "stage")
+    steps = BATCHES.microbatches + stages - 1
+    microbatch = activation(BATCHES) // BATCHES.microbatches // 2 // 2  # and so is an example's shard outside
+    found = kinds("pipeline-2d", "stage", BATCHES, microbatch)
     assert found["collective_permute"] == 2 * steps
-    assert set(found) <= {"collective_permute", "all_to_all", "reduce_scatter", "all_reduce"}
-    assert found["all_to_all"] + found["reduce_scatter"] == 4
-    assert found["all_reduce"] == 4  # the loss, and gradients outside the stages: the embedding, scale and bias
+    assert found["all_to_all"] + found["reduce_scatter"] == 3
+    assert set(found) <= {"collective_permute", "all_to_all", "reduce_scatter"}
+    every = kinds("pipeline-2d", "stage", BATCHES)
+    # Gradients of the embedding are scattered, its new shards gathered; scale, bias and the loss are reduced.
+    small = {"all_reduce": 3, "reduce_scatter": 2, "all_gather": 2, "collective_permute": 2}
+    assert every - found == small
 
 
 def test_weights_of_a_pipeline_stay_on_their_stage() -> None:

@@ -14,7 +14,10 @@ from gspmd.examples.unet3d import RECIPES, Config, program
 
 # No level divides by the devices: depths of 20, 10 and 5, of which ten slices lie on five of eight devices.
 UNEVEN = Config(depth=20, height=14, width=8, channels=4, groups=2)
-EVEN = Config(depth=32, height=16, width=8, channels=4, groups=2)
+# To look at what is sent: slices so large that no level is gathered to save latencies. Nothing of these sizes is run.
+# Depths of 68, 34 and 17: the last of eight devices has fewer slices than others, and none at lower levels.
+LARGE_UNEVEN = Config(depth=68, height=30, width=32, channels=4, groups=2)
+LARGE_EVEN = Config(depth=32, height=64, width=64, channels=4, groups=2)
 STATISTICS = {"depth": '"x"', "depth+height": '"x", "y"', "dp+depth": '"y"'}
 GRADIENTS = {"depth": '"x"', "depth+height": '"x", "y"', "dp+depth": '"x", "y"'}
 SPACE = {"depth": {'"x"'}, "depth+height": {'"x"', '"y"'}, "dp+depth": {'"y"'}}
@@ -50,7 +53,7 @@ def test_it_learns_to_segment() -> None:
     assert found[-1]["dice"] > found[0]["dice"] + 0.1
 
 
-@pytest.mark.parametrize("config", [EVEN, UNEVEN], ids=["even", "uneven"])
+@pytest.mark.parametrize("config", [LARGE_EVEN, LARGE_UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_images_are_only_exchanged_with_neighbours(recipe: str, config: Config) -> None:
     """Forward and backward: activations move by permutes, statistics and gradients are summed, nothing is gathered."""
@@ -70,7 +73,8 @@ def test_every_convolution_exchanges_its_halo_once_in_each_pass() -> None:
     The gradient by an input needs as much, and that of the first convolution is not wanted; the gradient by a kernel
     uses the halo of the forward pass.
     """
-    permutes = [c for c in partitioned(EVEN, "depth").collectives if c.kind == "collective_permute"]
+    permutes = [c for c in partitioned(LARGE_EVEN, "depth").collectives if c.kind == "collective_permute"]
     assert len(permutes) == (6 * 2 + 2 * 1) + (5 * 2 + 2 * 1)
-    widest = EVEN.batch * EVEN.height * EVEN.width * 2 * EVEN.channels * 4  # one slice of the widest image
+    config = LARGE_EVEN
+    widest = config.batch * config.height * config.width * 2 * config.channels * 4  # one slice of the widest image
     assert max(c.bytes for c in permutes) <= widest

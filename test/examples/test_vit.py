@@ -6,17 +6,20 @@ import dataclasses
 
 import numpy as np
 import pytest
-from example_moves import STATE_TOLERANCE, Sent, errors, losses, of_kind, sent
+from example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent
 
 from gspmd.examples import vit as example
 from gspmd.examples.common.pictures import patches
 
 CONFIG = example.Config(layers=1, model=48, hidden=96, batch=24)  # 65 tokens
+# To look at what is sent where the batch is split: activations larger than weights, and heads together more than
+# twice as wide as the model, so that what is made of them is less to send. Nothing of this size is run.
+LARGE = dataclasses.replace(CONFIG, batch=192, head_size=32)
 SHARD = 17  # of the tokens over four devices
 
 
-def by(recipe: str) -> example.Config:
-    return dataclasses.replace(CONFIG, recipe=recipe)
+def by(recipe: str, config: example.Config = CONFIG) -> example.Config:
+    return dataclasses.replace(config, recipe=recipe)
 
 
 @pytest.mark.parametrize("recipe", example.RECIPES)
@@ -47,19 +50,21 @@ def test_no_activations_of_split_patches_are_reduced_but_the_class_token() -> No
 
 
 def test_data_parallelism_only_reduces_gradients_and_metrics() -> None:
-    found = sent(example, by("dp"))
+    found = sent(example, by("dp", LARGE))
     assert {each.kind for each in found} == {"all_reduce"}
-    assert not [each for each in found if each.given[:2] == (CONFIG.batch // 8, CONFIG.tokens)]
+    assert not [each for each in found if each.given[:2] == (LARGE.batch // 8, LARGE.tokens)]
 
 
-def test_two_dimensional_sharding_moves_activations_along_y_alone() -> None:
-    def is_activation(each: Sent) -> bool:
-        return each.given[:2] == (CONFIG.batch // 4, CONFIG.tokens)
-
-    found = sent(example, by("2d"))
-    assert {each.axes for each in filter(is_activation, found)} == {"y"}
-    gathered = of_kind(found, "all_gather")
-    assert {each.axes for each in gathered if not is_activation(each) and len(each.given) < 3} == {"x"}, "weights"
+def test_two_dimensional_sharding_moves_activations_along_y_alone_and_gathers_seven_weights_along_x() -> None:
+    found = sent(example, by("2d", LARGE))
+    activations = [each for each in found if (LARGE.batch // 4, LARGE.tokens) in (each.given[:2], each.got[:2])]
+    assert {each.axes for each in activations} == {"y"}
+    gathered = [each for each in of_kind(found, "all_gather") if each not in activations]
+    weights = [each for each in gathered if each.axes == "x"]
+    assert len(weights) == 7, "of patches, attention and the two dense layers"
+    others = [each for each in gathered if each not in weights]
+    assert {each.axes for each in others} == {"y"}
+    assert max(each.elements for each in others) <= LARGE.tokens * LARGE.model, "positions, scales, the class token"
 
 
 def test_patches_are_cut_row_by_row() -> None:

@@ -10,7 +10,6 @@ For example, over x=2 and y=2 a matrix has 11 finished placements: [{}, {}], [{x
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -163,8 +162,8 @@ class AxisParts:
             return range(len(self.lists))
         return sorted(self._found_on.get((rank, dim), {0}))
 
-    def all_rows(self, choices: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[int]]:
-        """Every placement that takes one of these lists for each dimension, and its parts as bits."""
+    def all_rows(self, choices: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[int]] | None:
+        """Every placement that takes one of these lists for each dimension, and its parts as bits; None if many do."""
         rows: list[tuple[int, ...]] = [()]
         masks = [0]
         for lists in choices:
@@ -175,6 +174,8 @@ class AxisParts:
                 if not mask & int(self.excluded[each])
             ]
             rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
+            if len(rows) > MOST_ROWS:
+                return None
         return rows, masks
 
     def found_rows(self, rank: int, free: set[int]) -> tuple[list[tuple[int, ...]], list[int]]:
@@ -228,10 +229,7 @@ class Placements:
         self._form = replicated(parts.mesh, rank)
         free = {n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)}
         choices = [[each for each in parts.on_dimension(rank, dim) if each in free] for dim in range(rank)]
-        if math.prod(map(len, choices)) <= MOST_ROWS:
-            rows, masks = parts.all_rows(choices)
-        else:
-            rows, masks = parts.found_rows(rank, free)
+        rows, masks = parts.all_rows(choices) or parts.found_rows(rank, free)
         self.finished = len(rows)
         closed = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
         sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
