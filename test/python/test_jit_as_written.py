@@ -287,7 +287,7 @@ def test_arrays_and_results_over_axes_of_other_types_keep_them() -> None:
 @pytest.mark.parametrize(
     "wanted",
     [P(None, None, unreduced={"x"}), P(None, "y", unreduced={"x"}), P(None, None, unreduced={"x", "y"})],
-    ids=str,
+    ids=["summands along x", "summands along x, columns along y", "summands along both"],
 )
 def test_a_value_becomes_unreduced_as_jax_has_it(came: P, wanted: P) -> None:
     """What is whole is on the first device along the axis, what is split where it belongs; the others have zeros."""
