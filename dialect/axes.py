@@ -88,6 +88,11 @@ def overlap(left: Iterable[Axis], right: Sequence[Axis]) -> bool:
     return any(a.overlaps(b) for a in left for b in right)
 
 
+def is_within(part: Axis, axes: Iterable[Axis]) -> bool:
+    """Whether one of the axes holds the whole part."""
+    return any(part.name == axis.name and axis.pre <= part.pre and part.end <= axis.end for axis in axes)
+
+
 def common_prefix(left: Sequence[Axis], right: Sequence[Axis]) -> Axes:
     """The longest list of major parts that both lists begin with."""
     taken: list[Axis] = []

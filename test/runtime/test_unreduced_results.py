@@ -19,6 +19,25 @@ RESULTS = (
 )
 _UNARY = "tensor<6x6xf32>"
 _SHORT = f"({_UNARY}) -> {_UNARY}"
+
+
+def _loop(result: str, body: str) -> str:
+    """Three times `body`, which makes %t of %v; the result is what it made last."""
+    return f"""
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %i, %{result} = stablehlo.while(%c = %zero, %v = %a) : tensor<i32>, {_UNARY}
+        cond {{
+          %p = stablehlo.compare LT, %c, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        }} do {{
+          %next = stablehlo.add %c, %one : tensor<i32>
+          {body}
+          stablehlo.return %next, %t : tensor<i32>, {_UNARY}
+        }}"""
+
+
 BODIES = {
     "nothing": "%r = sdy.sharding_constraint %a <@mesh, [{?}, {?}]> : tensor<6x6xf32>",
     "elementwise": f"%r = stablehlo.tanh %a : {_UNARY}",
@@ -34,33 +53,14 @@ BODIES = {
         : ({_UNARY}, tensor<f32>) -> tensor<6xf32>
       %r = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<6xf32>) -> {_UNARY}""",
     "constant": f"%r = stablehlo.constant dense<2.0> : {_UNARY}",
-    "loop": f"""
-      %n = stablehlo.constant dense<3> : tensor<i32>
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %zero = stablehlo.constant dense<0> : tensor<i32>
-      %i, %r = stablehlo.while(%c = %zero, %v = %a) : tensor<i32>, {_UNARY}
-        cond {{
-          %p = stablehlo.compare LT, %c, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-          stablehlo.return %p : tensor<i1>
-        }} do {{
-          %next = stablehlo.add %c, %one : tensor<i32>
-          %t = stablehlo.cosine %v : {_UNARY}
-          stablehlo.return %next, %t : tensor<i32>, {_UNARY}
-        }}""",
-    "loop of summands": f"""
-      %n = stablehlo.constant dense<3> : tensor<i32>
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %zero = stablehlo.constant dense<0> : tensor<i32>
-      %i, %w = stablehlo.while(%c = %zero, %v = %a) : tensor<i32>, {_UNARY}
-        cond {{
-          %p = stablehlo.compare LT, %c, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-          stablehlo.return %p : tensor<i1>
-        }} do {{
-          %next = stablehlo.add %c, %one : tensor<i32>
+    "loop": _loop("r", f"%t = stablehlo.cosine %v : {_UNARY}"),
+    "loop of summands": _loop(
+        "w",
+        f"""
           %d = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : ({_UNARY}, {_UNARY}) -> {_UNARY}
-          %t = stablehlo.add %v, %d : {_UNARY}
-          stablehlo.return %next, %t : tensor<i32>, {_UNARY}
-        }}
+          %t = stablehlo.add %v, %d : {_UNARY}""",
+    )
+    + f"""
       %r = sdy.sharding_constraint %w <@mesh, [{{}}, {{}}], unreduced={{"x"}}> : {_UNARY}""",
 }
 

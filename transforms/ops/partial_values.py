@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes, Axis, canonical, remove_prefix, size_of, starts_with, without
+from gspmd.dialect.axes import Axes, canonical, is_within, remove_prefix, size_of, starts_with, without
 from gspmd.dialect.notation import print_axes
 from gspmd.dialect.own_attributes import KEPT_BY_FIRST, TAKEN_APART
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
@@ -40,14 +40,10 @@ def put_in_place(info: OpInfo, shardings: Shardings) -> Shardings | None:
         return None
     dims = []
     for size, mine, theirs in zip(info.operands[0].shape, operand.dim_axes(), wanted, strict=True):
-        further = canonical((*theirs, *(axis for axis in mine if _is_within(axis, summands))))
+        further = canonical((*theirs, *(axis for axis in mine if is_within(axis, summands))))
         may_be = starts_with(further, theirs) and nests(size, size_of(theirs), size_of(further))
         dims.append(further if may_be else theirs)
     return operand.with_axes(tuple(dims)), result
-
-
-def _is_within(axis: Axis, axes: Axes) -> bool:
-    return any(axis.name == other.name and other.pre <= axis.pre and axis.end <= other.end for other in axes)
 
 
 def localize_taken_apart(op: LocalOp) -> None:

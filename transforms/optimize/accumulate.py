@@ -21,8 +21,8 @@ _WHAT = "moved behind the loop"
 class ReduceAfterLoops(CollectivePass):
     """Reduce once, after a loop, what the loop adds up.
 
-    A loop that adds reduced values to what it carries adds them unreduced instead; their sum is reduced after it. Where
-    that is to be unreduced, it stays as it is.
+    A loop that adds reduced values to what it carries adds them unreduced instead; their sum is reduced after it. A
+    sum that is only taken apart again, of a loop or not, is left unreduced.
     """
 
     argument = "gspmd-reduce-after-loops"
@@ -37,7 +37,7 @@ class ReduceAfterLoops(CollectivePass):
                 reductions = _addends(program, loop, last, index, value)
                 if reductions:
                     _move(program, loop, index, reductions)
-        for op in [op for op in program.module.walk() if KEPT_BY_FIRST in op.attributes]:
+        for op in program.kept_by_first():
             _leave_apart(program, op, text_of(op.attributes[KEPT_BY_FIRST]))
 
 

@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -14,7 +15,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
-from gspmd.dialect.own_attributes import CAUSE, MESH
+from gspmd.dialect.own_attributes import CAUSE, KEPT_BY_FIRST, MESH
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
@@ -133,6 +134,13 @@ class LocalCollective:
         return max(self.bytes, bytes_of(self.result.type))
 
 
+class _Found(NamedTuple):
+    collectives: list[LocalCollective]
+    loops: list[Operation]
+    transposes: list[Operation]
+    kept_by_first: list[Operation]
+
+
 class DeviceProgram:
     """A module after `gspmd-localize`. `tell`: whether to say why a candidate is left as it is."""
 
@@ -142,38 +150,41 @@ class DeviceProgram:
         self.tell = tell
         self.changes = 0
         self.mesh = _mesh_of(module)
-        self._found: tuple[list[LocalCollective], list[Operation], list[Operation]] | None = None
+        self._found: _Found | None = None
         self._emit: Emitter | None = None
         self._unchanged: dict[Operation, list[bool]] = {}
         self._told: set[tuple[Operation, str]] = set()
 
     def collectives(self, *kinds: str) -> list[LocalCollective]:
         """Those of these kinds (all if none is named) with one operand, in program order."""
-        return [c for c in self._find()[0] if not kinds or c.kind in kinds]
+        return [c for c in self._find().collectives if not kinds or c.kind in kinds]
 
     def loops(self) -> list[Operation]:
         """The while loops, outer ones before those inside them."""
-        return self._find()[1]
+        return self._find().loops
 
     def transposes(self) -> list[Operation]:
         """The transposes, in program order."""
-        return self._find()[2]
+        return self._find().transposes
 
-    def _find(self) -> tuple[list[LocalCollective], list[Operation], list[Operation]]:
+    def kept_by_first(self) -> list[Operation]:
+        """The selections that give a value to the first device along axes, and zeros to the others."""
+        return self._find().kept_by_first
+
+    def _find(self) -> _Found:
         if self._found is None:
-            collectives: list[LocalCollective] = []
-            loops: list[Operation] = []
-            transposes: list[Operation] = []
+            found = self._found = _Found([], [], [], [])
             for op in self.module.walk():
                 kind = _NAMES.get(op.name)
                 if kind is not None:
                     if len(op.operands) == 1:
-                        collectives.append(LocalCollective(op, kind, self.mesh))
+                        found.collectives.append(LocalCollective(op, kind, self.mesh))
                 elif op.name == WHILE:
-                    loops.append(op)
+                    found.loops.append(op)
                 elif op.name == _TRANSPOSE:
-                    transposes.append(op)
-            self._found = collectives, loops, transposes
+                    found.transposes.append(op)
+                elif KEPT_BY_FIRST in op.attributes:
+                    found.kept_by_first.append(op)
         return self._found
 
     def before_loop(self, value: Value) -> Value:

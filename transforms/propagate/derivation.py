@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 
-from gspmd.dialect.axes import Axis, atoms, split_at
+from gspmd.dialect.axes import Axis, atoms, is_within, split_at
 from gspmd.dialect.limits import MAX_TOLD_STEPS
 from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.sharding import TensorSharding
@@ -174,7 +174,7 @@ class Derivations:
         """The factor that the axis splits, on one of the node's tensors."""
         factors = self._solver.rules[node.rule].tensors[tensor][place.dim]
         split = self._factor_axes(node, tensor, sharding)
-        return next((f for f in factors if _covers(split.get(f, ()), place.axis)), None)
+        return next((f for f in factors if is_within(place.axis, split.get(f, ()))), None)
 
     def _factor_axes(self, node: Node, tensor: int, sharding: TensorSharding) -> FactorAxes:
         key = (node.rule, tensor, sharding)
@@ -191,14 +191,14 @@ class Derivations:
         With `priority`, annotations that take part only later do not count.
         """
         annotated = self._solver.annotated[place.slot].dims[place.dim]
-        if _covers(annotated.axes, place.axis):
+        if is_within(place.axis, annotated.axes):
             return _ANNOTATED if priority is None or (annotated.priority or 0) <= priority else _NEVER
         found = self._arrivals.get(place)
         if found is None:
             found = _NEVER
             for index in self._changes[place.slot]:
                 after = self._values[self._solver.history[index].after]
-                if _covers(after.dims[place.dim].axes, place.axis):
+                if is_within(place.axis, after.dims[place.dim].axes):
                     found = index
                     break
             self._arrivals[place] = found
@@ -220,7 +220,3 @@ class Derivations:
         if position < len(changes):
             return self._values[self._solver.history[changes[position]].before]
         return self._values[self._solver.state[slot]]
-
-
-def _covers(axes: tuple[Axis, ...], part: Axis) -> bool:
-    return any(a.name == part.name and a.pre <= part.pre and part.end <= a.end for a in axes)

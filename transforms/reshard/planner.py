@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gspmd.dialect.axes import Axis
+from gspmd.dialect.axes import is_within
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
@@ -121,12 +121,8 @@ def within_reach(source: TensorSharding, target: TensorSharding) -> TensorShardi
     """The target without the unreduced axes that the source is not partial over: no collective makes partial values."""
     if not target.unreduced or target.unreduced == source.unreduced:
         return target
-    kept = tuple(a for a in target.unreduced if any(_within(a, held) for held in source.unreduced))
+    kept = tuple(a for a in target.unreduced if is_within(a, source.unreduced))
     return target.with_axes(target.dim_axes(), kept)
-
-
-def _within(part: Axis, axis: Axis) -> bool:
-    return part.name == axis.name and axis.pre <= part.pre and part.end <= axis.end
 
 
 class _Searches:

@@ -474,9 +474,9 @@ class Jitted(Dispatched):
         program = TracedProgram(found.mesh, by_gspmd)
         if found.mesh.has_explicit_axes and typed[0]:
             types = found.mesh.abstract(explicit=True)
-            program, explicit = (
-                (program, types) if found.is_given else (dataclasses.replace(program, types=types), None)
-            )
+            explicit = types if found.is_given else None
+            if not found.is_given:
+                program = dataclasses.replace(program, types=types)
             if typed[1]:
                 own_types = around(dataclasses.replace(program, has_types=True), explicit)
                 with contextlib.suppress(*jax_stages.TRACING_ERRORS), own_types:

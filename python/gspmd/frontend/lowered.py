@@ -256,16 +256,17 @@ class Lowered(jax.stages.Lowered):
 
     def _devices(self, devices: Sequence[Any] | None) -> tuple[Any, ...]:
         if devices is not None:
-            if len(devices) != self.mesh.mesh.size and self.mesh.devices is None:
+            size = self.mesh.mesh.size
+            if len(devices) != size and self.mesh.devices is None:
                 raise WrongCount(
                     f"Length of device_assignment ({len(devices)}) passed to `.compile()` must be equal to the number "
-                    f"of devices the jitted function was lowered with ({self.mesh.mesh.size})",
+                    f"of devices the jitted function was lowered with ({size})",
                     code=Code.DEVICE_COUNT,
                 )
-            if len(devices) != self.mesh.mesh.size:
+            if len(devices) != size:
                 raise WrongValue(
                     "device_assignment passed to `.compile` must match the device_assignment calculated from array "
-                    f"shardings and out_shardings: it has {len(devices)} devices, expected {self.mesh.mesh.size}",
+                    f"shardings and out_shardings: it has {len(devices)} devices, expected {size}",
                     code=Code.DEVICE_COUNT,
                 )
             return tuple(devices)

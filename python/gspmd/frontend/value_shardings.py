@@ -300,8 +300,8 @@ def check_devices(leaf: Any, path: str, program: DeviceMesh, may_be_moved: bool)
         return
     lies, runs = leaf.sharding.device_set, {*program.here()}
     if not (len(lies) == 1 or lies <= runs if may_be_moved else lies == runs):
-        others = sorted(device.id for device in leaf.sharding.device_set)
-        own = sorted(device.id for device in program.here())
+        others = sorted(device.id for device in lies)
+        own = sorted(device.id for device in runs)
         raise WrongSharding(
             f"argument {path} is on devices {others}, but the function runs on devices {own}: "
             "Received incompatible devices for jitted computation",

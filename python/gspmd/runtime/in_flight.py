@@ -36,6 +36,8 @@ _MOST = 2
 One that is prepared while another one runs is all that devices can make use of.
 """
 _MOST_BRIEF = 16
+"""Brief ones of ours before one is waited for: half of the 32, so that as many of others have room."""
+
 _BRIEF_FLOPS = 1000  # of a device: XLA runs what has fewer in the thread that starts it
 _ENOUGH_THREADS = 4
 """To a device: as many as a program takes, and as many for each of three threads of Python that wait to start one."""
