@@ -86,6 +86,9 @@ RUNS = "gspmd.runs"
 """The shardings of an operation's operands and results as it is run, where these are not as its values are: from
 `gspmd-decide` to `gspmd-reshard`."""
 
+NOT_TAKEN = "gspmd.not_taken"
+"""On a `sdy.sharding_constraint`, that its operand is taken as it is: from `gspmd-decide` to `gspmd-reshard`."""
+
 CALL_DEVICE = "gspmd.call_device"
 """The partition that makes a call of Python, where the program names one: from `gspmd-ingest` to `gspmd-localize`."""
 

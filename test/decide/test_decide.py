@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gspmd.dialect.own_attributes import RUNS
+from gspmd.dialect.errors import UsageError
+from gspmd.dialect.own_attributes import CAUSE, RUNS
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.decide import decide
 from gspmd.transforms.decide.objective import BYTES_ALONE
@@ -17,7 +18,7 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import new_context, parse_module
-from gspmd.transforms.reshard import Planner
+from gspmd.transforms.reshard import Planner, reshard
 from gspmd.transforms.reshard.rewrite import Resharder
 from gspmd.transforms.reshard.traffic import sent_bytes
 
@@ -105,3 +106,61 @@ def test_terms_add_up_to_what_a_decision_costs() -> None:
     terms = terms_of(decided.problem, decided.solution.states)
     assert sum(terms.named.values()) == pytest.approx(decided.solution.cost)
     assert terms.communication_s > 0
+
+
+LAZY = f"""{MESH}
+func.func @main(%a: tensor<64x64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
+                %w: tensor<64x64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{}}]>}})
+    -> tensor<64x64xf32> {{
+  %0 = stablehlo.tanh %a : tensor<64x64xf32>
+  %1 = sdy.sharding_constraint %0 <@mesh, [{{}}, {{}}]> : tensor<64x64xf32>
+  %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %RETURNED : tensor<64x64xf32>
+}}"""
+
+
+def gathered(text: str, constraints: str) -> list[str]:
+    """The causes of the collectives that are made for a program."""
+    module = completed(text)
+    reshard(module, constraints=constraints)
+    return [str(op.attributes[CAUSE]) for op in module.walk() if op.name == "sdy.all_gather"]
+
+
+def test_a_constraint_on_which_nothing_hangs_is_moved_to_where_that_pays() -> None:
+    split = """(tensor<64x64xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})"""
+    text = LAZY.replace("-> tensor<64x64xf32> {", f"-> {split} {{")
+    assert gathered(text.replace("%RETURNED", "%2"), "where-taken") == []
+
+
+def test_all_constraints_bind_where_that_is_asked_for() -> None:
+    (cause,) = gathered(LAZY.replace("%RETURNED", "%2"), "bind")
+    assert "a sharding constraint asks for [{}, {}]" in cause
+
+
+def test_what_is_returned_lies_as_its_constraint_says() -> None:
+    (cause,) = gathered(LAZY.replace("%RETURNED", "%1"), "where-taken")
+    assert "a sharding constraint asks for [{}, {}]" in cause
+
+
+def test_what_several_operations_take_as_a_constraint_says_is_moved_once() -> None:
+    """Each of them alone would rather reduce its sums than gather what it takes."""
+    products = "\n".join(
+        f"""%{name} = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0], precision = [{precision}, DEFAULT]
+        : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>"""
+        for name, precision in (("3", "HIGH"), ("4", "HIGHEST"))
+    )
+    text = LAZY.replace('[{"x"}, {}]', '[{}, {"x"}]').replace("  return %RETURNED", f"{products}\n  return %RETURNED")
+    text = text.replace(
+        "%RETURNED : tensor<64x64xf32>", "%2, %3, %4 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>"
+    )
+    text = text.replace(
+        "-> tensor<64x64xf32> {\n  %0", "-> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {\n  %0"
+    )
+    assert len(gathered(text, "where-taken")) == 1
+
+
+@pytest.mark.parametrize("option", ["effort", "constraints"])
+def test_what_an_option_cannot_be_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match=f"'{option}' cannot be 'slow'"):
+        decide(completed(LAZY.replace("%RETURNED", "%2")), **{option: "slow"})

@@ -15,7 +15,7 @@ LIMITS = {
     "decide/alternatives.py": {"MOST_WAYS_TOLD"},
     "decide/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS", "MOST_ROWS"},
     "decide/prices.py": {"_PROBE", "MOST_AT_ONCE", "NEVER_S"},
-    "decide/solver.py": {"GAP", "EVERY", "FEW", "MOST_STATES"},
+    "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MOST_STATES"},
     "decide/tables.py": {"_AT_ONCE"},
     "decide/ways.py": {"MOST_WAYS"},
     "propagate/derivation.py": {"_ANNOTATED", "_NEVER"},

@@ -32,6 +32,7 @@ from gspmd.transforms.preconditions import INGESTED, PROPAGATED
 
 __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 
+WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, MOST = "fast", "default", "most"
 PASSES = {FAST: 6, DEFAULT: 100, MOST: 1000}
 """By effort, how often messages are passed at most while the bound and the solution are apart."""
@@ -45,6 +46,10 @@ class PlanningPass(Pass):
 
     replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
     target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
+    constraints: str = option(
+        WHERE_TAKEN,
+        "where-taken: one that binds nothing is moved to if that pays; bind: every one is, and taken as it says",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Decide(PlanningPass):
     )
 
     def run(self, module: Operation) -> None:
-        decide(module, self.replicate_unsupported, self.target, self.effort)
+        decide(module, self.replicate_unsupported, self.target, self.effort, self.constraints)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,18 +79,26 @@ class Decided:
     problem: ProblemBuilder
 
 
-def decide(module: Operation, replicate_unsupported: bool = False, target: str = "", effort: str = DEFAULT) -> Decided:
+def decide(
+    module: Operation,
+    replicate_unsupported: bool = False,
+    target: str = "",
+    effort: str = DEFAULT,
+    constraints: str = WHERE_TAKEN,
+) -> Decided:
     """Decide in place, with the prices of a target, as `reshard` follows it; returns what was decided.
 
-    Raises UsageError for an effort that is none of `fast`, `default` and `most`.
+    Raises UsageError for an effort that is none of `fast`, `default` and `most`, and for constraints that are neither
+    `where-taken` nor `bind`.
     """
-    if effort not in PASSES:
-        raise UsageError(f"there is no effort '{effort}'", hint=f"one of {', '.join(PASSES)}")
+    for said, what, known in ((effort, "effort", list(PASSES)), (constraints, "constraints", [WHERE_TAKEN, BIND])):
+        if said not in known:
+            raise UsageError(f"'{what}' cannot be '{said}'", hint=f"one of {', '.join(known)}")
     annotated = AnnotatedProgram(module)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
     work = WorkBook(every_row(), context_of(module))
-    places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported))
+    places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported), all_bind=constraints == BIND)
     objective = objective_for(planned_for(target, annotated.mesh))
     builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
     solution = solve(builder.build(), PASSES[effort])

@@ -73,7 +73,7 @@ class Alternatives:
         """What a value is, and what it is moved to for others."""
         problem = self._problem
         source = problem.source(value)
-        found = {problem.domains.now(source.value)}.union(*(copy.numbers.tolist() for copy in source.copies))
+        found = {problem.domains.now(source.value)}.union(*(copy.domain.numbers.tolist() for copy in source.copies))
         for use in problem.places.uses[source.value]:
             if use.op is not None and use.op.index != op.index:
                 ways, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]

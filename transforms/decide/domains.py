@@ -19,11 +19,21 @@ Uneven = frozenset[tuple[int, int]]
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """Placements of a table, by number; `key` tells domains apart."""
+    """Placements of a table, by number; `key` tells domains apart.
+
+    Of a value that may be taken as constraints say, `taken` has which of them is so, as bits.
+    """
 
     key: int
     table: Placements
     numbers: Ints
+    taken: Ints | None = None
+
+    def is_taken(self, constraint: int) -> Bools:
+        """In which states the value is taken as a constraint says, by its place among those that are optional."""
+        assert self.taken is not None, "it has constraints that bind nothing"
+        found: Bools = (self.taken >> constraint) & 1 == 1
+        return found
 
 
 def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
@@ -87,6 +97,7 @@ class Domains:
         if not places.may_change(value):
             return self._interned(("fixed", table, now), table, lambda: np.array([now], np.int64))
         shape, is_apart, is_limited = self._types[value].shape, self._sums.stays_apart(value), places.is_limited(value)
+        optional = len(places.optional.get(value, ()))
 
         def make() -> Ints:
             numbers = self._splits(table, shape, len(table.lists) if is_apart else table.finished, now)
@@ -95,7 +106,8 @@ class Domains:
                 numbers = np.array(kept, np.int64)
             return numbers[(numbers == now) | (numbers >= table.finished)] if self._values_stay else numbers
 
-        return self._interned(("free", table, shape, now, is_apart, value if is_limited else -1), table, make)
+        key = "free", table, shape, now, is_apart, value if is_limited else -1
+        return self._interned((key, optional), table, make, optional)
 
     def _is_expected(self, value: int, number: int) -> bool:
         """Whether a value of which users see something may lie so.
@@ -113,8 +125,8 @@ class Domains:
         return sharding in places.ends_like(value)
 
     def _is_held(self, value: int, number: int) -> bool:
-        """Whether a device may hold so much more of what a loop only reads."""
-        if value not in self._places.handed_on:
+        """Whether a device may hold so much more of what a loop carries or reads."""
+        if value not in self._places.names:
             return True
         type_, table = self._types[value], self.table(value)
         held, before = table.local(type_.shape, np.array([number, self.now(value)]))
@@ -127,11 +139,16 @@ class Domains:
             fits &= self._fits(size)[table.lists[:count, dim]]
         return np.union1d(np.nonzero(fits)[0], [now])
 
-    def _interned(self, key: Hashable, table: Placements, make: Callable[[], Ints]) -> Domain:
+    def _interned(self, key: Hashable, table: Placements, make: Callable[[], Ints], optional: int = 0) -> Domain:
+        """The domain with this key, made if it is new: with so many constraints that a value may be taken as."""
         found = self._known.get(key)
         if found is None:
-            numbers = make()
-            content = table, numbers.tobytes()
-            found = self._known.setdefault(content, Domain(len(self._known), table, numbers))
+            numbers, taken = make(), None
+            content = table, numbers.tobytes(), optional
+            if optional:  # none of the constraints is taken, or one, or all are
+                masks = sorted({0, *(1 << bit for bit in range(optional)), (1 << optional) - 1})
+                taken = np.repeat(np.array(masks, np.int64), len(numbers))
+                numbers = np.tile(numbers, len(masks))
+            found = self._known.setdefault(content, Domain(len(self._known), table, numbers, taken))
             self._known[key] = found
         return found

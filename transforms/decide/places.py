@@ -67,7 +67,8 @@ class ValuePlaces:
     of these values, `free_ends`, may be like.
     `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
     manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
-    result its operand and the order of the constraint, `again` of an operand the results. `in_layers` has of what
+    result the place that wants its operand so, `again` of an operand the results; `optional` has of a value the
+    results of constraints that bind nothing: it may be taken as they say, or not. `in_layers` has of what
     operations of repeated layers make in which layer that is, and what it is there.
     With `next_step`, which has of results by number the arguments that they become in the next step, `is_open`: nothing
     but annotations limits what a value may be. What propagation has found, where nobody has annotated anything, says
@@ -75,10 +76,11 @@ class ValuePlaces:
     """
 
     def __init__(
-        self, annotated: AnnotatedProgram, rules: RuleBook, next_step: Mapping[int, int] | None = None
+        self, annotated: AnnotatedProgram, rules: RuleBook, next_step: Mapping[int, int] | None = None,
+        all_bind: bool = False,
     ) -> None:  # fmt: skip
         self.annotated, self.program, self._rules = annotated, annotated.program, rules
-        self.is_open, self._next_step = next_step is not None, next_step or {}
+        self.is_open, self._next_step, self._all_bind = next_step is not None, next_step or {}, all_bind
         count = len(self.program.value_type)
         self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
         self.is_free = [False] * count
@@ -96,7 +98,7 @@ class ValuePlaces:
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
         self.rule_number: dict[int, int] = {}
-        self.same: dict[int, tuple[int, int]] = {}
+        self.same: dict[int, ValuePlace] = {}
         self.again: dict[int, list[int]] = {}
         self._order = self._blocks = 0
         self._copies = 1.0  # of the operation that is read
@@ -106,6 +108,7 @@ class ValuePlaces:
         self._loops = LoopNest[int]()  # around what is read
         self.results = self._read_main()
         self._ends_like = self._find_ends_like()
+        self.optional = {} if all_bind else self._find_optional()
 
     def _read_main(self) -> list[TensorSharding]:
         """Read everything; returns the shardings of the program's results."""
@@ -161,6 +164,32 @@ class ValuePlaces:
                 self._free_of_type.setdefault(types[value], []).append(value)
         ends = [self.carried[value] for value in self.free_results.values()]
         return {value: list(given.get(types[value], ())) for value in ends}
+
+    def constrained(self, value: int) -> int:
+        """What a value is the same as under constraints, where these begin."""
+        while value in self.same and not self.may_change(value):
+            value = self.same[value].value
+        return value
+
+    def _find_optional(self) -> dict[int, list[int]]:
+        """By the value that they constrain, the results of constraints on which nothing hangs: only operations of
+        their own block take them.
+        """
+        found: dict[int, list[int]] = {}
+        results = {place.order: value for value, place in self.same.items()}
+        optional = set[int]()
+        for value in sorted(self.same, key=lambda value: self.same[value].order, reverse=True):
+            root = self.constrained(value)
+            if self.may_change(value) or not self.are_together(value, root):
+                continue
+            home = self._home[value]
+            if all(
+                (use.op is not None and use.block == home) or results.get(use.order) in optional
+                for use in self.uses[value]
+            ):
+                optional.add(value)
+                found.setdefault(self.carried[root], []).insert(0, value)
+        return found
 
     def rule(self, op: Op) -> OpShardingRule:
         """The rule of an operation that has a place."""
@@ -218,7 +247,7 @@ class ValuePlaces:
         """Whether not everything fits a value that may change."""
         if value in self._limits or self.is_open:
             return value in self._limits
-        return value in self.handed_on or value in self.boundary or value in self._ends_like
+        return value in self.names or value in self.boundary or value in self._ends_like
 
     def is_made_and_taken(self, value: int) -> bool:
         """Whether an operation makes a value that may change, and no loop, branch, constraint or result has it, too."""
@@ -277,8 +306,9 @@ class ValuePlaces:
                     self._want_alike(op.operands, op.results, number, times)
                 else:
                     self._want(op.operands, given, number, times)
-                if op.info.name == CONSTRAINT and not self.is_free[op.operands[0]]:
-                    self.same[op.results[0]] = op.operands[0], self._order
+                is_same = op.info.name == CONSTRAINT and not self.is_free[op.operands[0]]
+                if is_same and not (self._all_bind and self._limits.get(op.results[0]) is None):
+                    self.same[op.results[0]] = self.uses[op.operands[0]][-1]
                     self.again.setdefault(op.operands[0], []).append(op.results[0])
             elif op.info.name == MANUAL:
                 self._read_manual(op, held, number, times)

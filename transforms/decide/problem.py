@@ -48,11 +48,18 @@ class _Targets(NamedTuple):
     numbers: Ints
 
 
+class Copy(NamedTuple):
+    """What a constraint has moved a value to: in every state of the value, or in those that take the constraint."""
+
+    domain: Domain
+    optional: int | None = None
+
+
 class TakenFrom(NamedTuple):
     """Where a value is taken from: itself, or what it is the same as under constraints, and what these have made."""
 
     value: int
-    copies: tuple[Domain, ...]
+    copies: tuple[Copy, ...]
 
 
 class ProblemBuilder:
@@ -88,6 +95,7 @@ class ProblemBuilder:
         self.class_of: dict[int, OpClass] = {}
         self.handed_on: dict[int, HandedOn] = {}
         self._moved = moved
+        self._optional = {places.same[each].order for results in places.optional.values() for each in results}
         self._alike = _alike_in_layers(places) | dict(alike or {})
         self._shared: dict[Hashable, int] = {}  # the variables of what is alike
         self._looked_at: set[int] = set()  # values of which it is known whether they are handed on
@@ -99,7 +107,7 @@ class ProblemBuilder:
         for place in self.places.place.values():
             self._add_op(place)
         for use in self.places.all():
-            if use.op is None and not self.places.is_free[use.value]:
+            if use.op is None and not self.places.is_free[use.value] and use.order not in self._optional:
                 self._add_need(use)
         self._add_ends()
         return self.problem
@@ -131,13 +139,35 @@ class ProblemBuilder:
         if found is None:
             domain, now = self.domains.of(value), self.domains.now(value)
             found = self._once(value, ("value", domain.key), lambda: self._new_variable(value, domain))
-            # What propagation has found stays where nothing costs less.
-            surprise = self.tables.number(
-                ("surprise", domain.key, now), lambda: np.where(domain.numbers == now, 0.0, self.objective.surprise_s)
-            )
-            self.problem.add(found, surprise)
+
+            # What propagation has found stays where nothing costs less, and what constraints say is taken.
+            def surprise() -> Floats:
+                unlike: Floats = np.where(domain.numbers == now, 0.0, self.objective.surprise_s)
+                if domain.taken is not None:
+                    unlike += self.objective.surprise_s * (domain.taken.max() - domain.taken > 0)
+                return unlike
+
+            self.problem.add(found, self.tables.number(("surprise", domain.key, now), surprise))
             self.variable_of[value] = found
+            for constraint in self.places.optional.get(value, ()):
+                self._add_optional(constraint)
         return found
+
+    def _add_optional(self, constraint: int) -> None:
+        """Let states of a value that take a constraint cost the move to what that says."""
+        places, tables = self.places, self.tables
+        place = places.same[constraint]
+        source = self.source(place.value, place.order)
+        domain, bit = self.domains.of(source.value), places.optional[places.carried[source.value]].index(constraint)
+        target = self.domains.table(place.value).number(places.sharding[constraint])
+        table = self._moves(
+            self.types[place.value], domain, source.copies, _Targets(("need", target), np.array([target]))
+        )
+        taken = tables.number(
+            ("optional", table, domain.key, bit), lambda: np.where(domain.is_taken(bit), tables[table][:, 0], 0.0)
+        )
+        times = place.times * place.copies * self._moved(place.value)
+        self.problem.add(self.variable_of[places.carried[source.value]], tables.times(taken, times))
 
     def _once(self, value: int, kind: Hashable, make: Callable[[], int]) -> int:
         """The variable of this kind for a value, or what makes it: one for all that are alike in layers."""
@@ -249,7 +279,8 @@ class ProblemBuilder:
 
     def _take(self, value: int, indices: list[int], op: Op, times: float) -> None:
         """Bring a value to what an operation needs it as, once to each."""
-        ways, source, runs = self.class_of[op.index], self.source(value), self.places.runs[op.index]
+        ways, runs = self.class_of[op.index], self.places.runs[op.index]
+        source = self.source(value, self.places.place[op.index].order)
         count, times = runs[indices[0]] if runs else 1, times * self._moved(value)
         for position, index in enumerate(indices):
             targets = _Targets(("to", ways.key, index), ways.tensors[index])
@@ -304,46 +335,63 @@ class ProblemBuilder:
 
     # ---- moves ----
 
-    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Domain, ...], targets: _Targets) -> int:
+    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Copy, ...], targets: _Targets) -> int:
         """The table of moves from the states of a domain to others, or from what else is at hand, if that is nearer."""
 
         def make() -> Floats:
             least = self.prices.moves(type_, domain.table, domain.numbers, targets.numbers)
-            for copy in copies:
-                least = np.minimum(least, self.prices.moves(type_, copy.table, copy.numbers, targets.numbers))
+            for copy, optional in copies:
+                nearer = np.minimum(least, self.prices.moves(type_, copy.table, copy.numbers, targets.numbers))
+                least = nearer if optional is None else np.where(domain.is_taken(optional)[:, None], nearer, least)
             return least
 
-        name = "moves", type_, domain.key, tuple([copy.key for copy in copies]), targets.key
+        name = "moves", type_, domain.key, tuple([(copy.key, optional) for copy, optional in copies]), targets.key
         return self.tables.number(name, make)
 
     def source(self, value: int, before: int | None = None) -> TakenFrom:
         """Where a value is taken from, and what constraints have moved it to there, before a place or at all."""
-        places, root = self.places, value
-        while root in places.same and not places.may_change(root):
-            root = places.same[root][0]
+        places, root = self.places, self.places.constrained(value)
         if places.is_free[root]:
             return TakenFrom(value, ())
+        optional = {each: bit for bit, each in enumerate(places.optional.get(places.carried[root], ()))}
+        is_fixed = not places.may_change(root)
         found, pending = [], [root]
         while pending:
             for again in places.again.get(pending.pop(), ()):
                 if places.may_change(again) or (again != value and not places.are_together(again, root)):
                     continue
                 pending.append(again)
-                if before is None or places.same[again][1] < before:
-                    found.append(self.domains.of(again))
+                is_made = before is None or places.same[again].order < before
+                # What a fixed value is moved to for several is chosen anyway, and may be what a constraint says.
+                if is_made and not (is_fixed and again in optional):
+                    found.append(Copy(self.domains.of(again), optional.get(again)))
         return TakenFrom(root, tuple(found))
 
     def _is_shared(self, value: int) -> bool:
-        """Whether several operations take a fixed value, or what constraints make of it."""
+        """Whether several places take a fixed value, or what constraints make of it."""
         users, pending = set[int](), [value]
         while pending:
             each = pending.pop()
-            users.update(use.op.index for use in self.places.uses[each] if use.op is not None)
+            users.update(use.order for use in self.places.uses[each] if use.order not in self._optional)
             pending += self.places.again.get(each, ())
         return len(users) > 1
 
-    def _take_copy(self, value: int, table: int, targets: _Targets, variable: int, times: float, count: int) -> None:
-        """Bring a fixed value to what an operation needs it as, or what it was moved to for several."""
+    def is_taken(self, value: int, bit: int, constraint: int, states: list[int]) -> bool:
+        """Whether a solution takes a value as one of the constraints that bind nothing says."""
+        if value in self.variable_of:
+            return bool(self.domains.of(value).is_taken(bit)[states[self.variable_of[value]]])
+        copy = states[self._copies[value]] if value in self._copies else 0
+        table = self.domains.table(value)
+        return copy > 0 and self.domains.copies(value).numbers[copy - 1] == table.number(
+            self.places.sharding[constraint]
+        )
+
+    def _take_copy(
+        self, value: int, table: int, targets: _Targets, variable: int | None, times: float, count: int
+    ) -> None:  # fmt: skip
+        """Bring a fixed value to what is needed, in each state of a variable or at all, from what it was moved to for
+        several places, or from itself.
+        """
         domain, tables = self.domains.copies(value), self.tables
         moves = self._moves(self.types[value], domain, (), targets)
 
@@ -353,7 +401,11 @@ class ProblemBuilder:
             return either
 
         either = tables.number(("copy", moves, table), make)
-        self.problem.join(self._copy_variable(value, domain, times, count), variable, tables.times(either, times))
+        copy, either = self._copy_variable(value, domain, times, count), tables.times(either, times)
+        if variable is None:
+            self.problem.add(copy, tables.column(either, 0))
+        else:
+            self.problem.join(copy, variable, either)
 
     def _copy_variable(self, value: int, domain: Domain, times: float, count: int) -> int:
         """The variable of what a fixed value is moved to for several operations; its first state is for none."""
@@ -388,10 +440,13 @@ class ProblemBuilder:
             goal = self.domains.of(other)
             targets = _Targets(("like", goal.key), goal.numbers)
         moves = self._moves(self.types[use.value], self.domains.of(root), source.copies, targets)
-        table = tables.times(moves, use.times * use.copies * self._moved(use.value))
+        times = use.times * use.copies * self._moved(use.value)
+        table = tables.times(moves, times)
         wanted = self._variable(other) if other >= 0 and places.may_change(other) else None
         have = self._variable(root) if places.may_change(root) else None
-        if have is not None and wanted is not None:
+        if have is None and self._is_shared(root):
+            self._take_copy(root, moves, targets, wanted, times, 1)
+        elif have is not None and wanted is not None:
             self.problem.join(have, wanted, table)
         elif have is not None:
             self.problem.add(have, tables.column(table, 0))

@@ -23,10 +23,14 @@ GAP = 1e-3
 """How far from the bound a solution may be, as a part of it, to be taken without looking further."""
 
 EVERY = 3
-"""After how many passes a solution is read, which takes time that messages could have."""
+"""After how many passes a solution is read, at first, and later after half as many as there were: reading takes time
+that messages could have."""
 
 FEW = 2.0
 """How many states a variable keeps, on average, where the best of few is found exactly: as many as take no longer."""
+
+FEWER = 0.5
+"""What part of the states is left at most before the others are taken out, which takes about as long as a pass."""
 
 MOST_STATES = 1 << 14
 """How many states two variables may have that are made one, which bounds what their tables hold."""
@@ -90,7 +94,14 @@ def solve(problem: Problem, passes: int = 30) -> Solution:
     if not core:
         return rest.solution({}, 0.0, 0.0)
     messages = _Messages(rest, core)
-    states, cost, bound = messages.run(passes, rest.constant)
+    states, cost, bound, left = messages.run(passes, rest.constant)
+    if left > 0:
+        smaller, kept = messages.without_dear_states(rest.constant)
+        inner = solve(smaller, left)
+        bound = max(bound, min(cost, inner.bound - rest.constant))
+        if inner.cost - rest.constant < cost:
+            states = [int(each[state]) for each, state in zip(kept, inner.states, strict=True)]
+            cost = inner.cost - rest.constant
     return rest.solution(dict(zip(core, states, strict=True)), cost, bound)
 
 
@@ -239,6 +250,8 @@ class _Messages:
         number = {v: n for n, v in enumerate(core)}
         tables = self.tables = rest.tables
         self.rows: list[Floats] = []
+        self._beyond: list[Floats] = []  # by variable: how much more than the bound before it costs to have each state
+        self._most = math.inf  # the most of that which a better solution may have
         for v in core:
             rows = np.zeros((len(rest.neighbours[v]) + 1, rest.sizes[v]))
             if (unary := rest.unary[v]) is not None:
@@ -260,22 +273,43 @@ class _Messages:
                     self.before[b].append((a, tables[rest.table(v, w)], there, here))
         self.weight = [1.0 / max(len(b), len(a), 1) for b, a in zip(self.before, self.after, strict=True)]
 
-    def run(self, passes: int, constant: float) -> tuple[list[int], float, float]:
-        """The best solution of the core, what it costs, and costs at least; `constant` is what the rest costs."""
-        best, least, bound = self._read(), math.inf, -math.inf
+    def run(self, passes: int, constant: float) -> tuple[list[int], float, float, int]:
+        """The best solution of the core, what it costs, and costs at least; `constant` is what the rest costs.
+
+        With the number of passes that are left, if most states turn out to be too dear for any better solution.
+        """
+        best, least, bound, next_read = self._read(forward=True), math.inf, -math.inf, EVERY
         for number in range(1, passes + 1):
+            is_read = number == min(next_read, passes)
             self._forward()
-            below, beyond = self._backward()
-            bound = max(bound, below)
-            if number % EVERY and number != passes:
+            found = [best, self._read(forward=False)] if is_read else []
+            before, (bound, self._beyond) = bound, self._backward()
+            if not is_read:
                 continue
-            found, cost, width = self._best_of_few(beyond, [best, self._read()])
-            if cost < least:
-                best, least = found, cost
-            if least - bound <= max(GAP * (bound + constant), width):
-                bound = max(bound, min(least, bound + width))
-                break
-        return best, least, bound
+            next_read += max(EVERY, number // 2)
+            best, least, width = self._best_of_few([*found, self._read(forward=True)])
+            if least <= max(bound + GAP * (bound + constant), before + width):
+                return best, least, max(bound, min(least, before + width)), 0
+            self._most = least - before
+            cheap = sum(int(np.count_nonzero(more <= self._most)) for more in self._beyond)
+            if cheap <= FEWER * sum(map(len, self._beyond)):
+                return best, least, bound, passes - number
+        return best, least, bound, 0
+
+    def without_dear_states(self, constant: float) -> tuple[Problem, list[Ints]]:
+        """The problem that is left without the states of which the bound says that no better solution has them.
+
+        With the states that are kept. Costs are as messages have moved them, so that nothing is to be sent again.
+        """
+        smaller, made = Problem(self.tables, constant=constant), self.tables.made
+        kept = [np.nonzero(more <= self._most)[0] for more in self._beyond]
+        for n, states in enumerate(kept):
+            smaller.add(smaller.variable(len(states)), made(self.rows[n].sum(axis=0)[states]))
+        for n, after in enumerate(self.after):
+            for u, table, here, there in after:
+                costs = table - here - there[:, None]
+                smaller.join(n, u, made(costs[kept[u][:, None], kept[n]].T))
+        return smaller, kept
 
     def _forward(self) -> None:
         reduce = np.minimum.reduce
@@ -288,7 +322,10 @@ class _Messages:
                     reduce(table + (share - here), axis=1, out=there)
 
     def _backward(self) -> tuple[float, list[Floats]]:
-        """The same back; returns what any solution costs at least, and how much more with each state of a variable."""
+        """The same back; returns what any solution costs at least, and of each state of a variable how much more.
+
+        That is on top of what the bound was before these messages: on top of what it is now, it may be too much.
+        """
         bound = 0.0
         beyond: list[Floats] = []
         reduce, add = np.minimum.reduce, np.add.reduce
@@ -306,27 +343,33 @@ class _Messages:
                 bound += least
         return float(bound), beyond[::-1]
 
-    def _read(self) -> list[int]:
-        """A solution: what is best with the earlier neighbours as they are, and the messages of the later ones."""
-        states: list[int] = []
-        for rows, before, after in zip(self.rows, self.before, self.after, strict=True):
-            costs = rows[0]
-            for u, table, _, _ in before:
+    def _read(self, forward: bool) -> list[int]:
+        """A solution: what is best with the neighbours that are read already, and the messages of the others.
+
+        Forward, after messages have come back; or backward, after they have gone forward.
+        """
+        states = [0] * len(self.rows)
+        order = range(len(self.rows)) if forward else reversed(range(len(self.rows)))
+        read, unread = (self.before, self.after) if forward else (self.after, self.before)
+        for n in order:
+            costs = self.rows[n][0]
+            for u, table, _, _ in read[n]:
                 costs = costs + table[states[u]]
-            for _, _, here, _ in after:
+            for _, _, here, _ in unread[n]:
                 costs = costs + here
-            states.append(int(costs.argmin()))
+            states[n] = int(costs.argmin())
         return states
 
-    def _best_of_few(self, beyond: list[Floats], solutions: list[list[int]]) -> tuple[list[int], float, float]:
+    def _best_of_few(self, solutions: list[list[int]]) -> tuple[list[int], float, float]:
         """The best solution of the states that cost least beyond the bound, and those of some solutions.
 
         With what it costs, and up to how much beyond the bound all solutions were compared.
         """
+        beyond = self._beyond
         listed = np.sort(np.concatenate(beyond))
         few = FEW
-        while few > 1:
-            width = float(listed[min(int(few * len(beyond)), len(listed) - 1)])
+        while True:
+            width = float(listed[min(int(few * len(beyond)), len(listed) - 1)]) if few > 1 else 0.0
             kept = [
                 np.union1d(np.nonzero(more < width)[0], s)
                 for more, s in zip(beyond, np.array(solutions).T, strict=True)
@@ -334,9 +377,11 @@ class _Messages:
             found = self._best_of(kept)
             if found is not None:
                 return found, self._cost(found), width
+            if few <= 1:  # then one of them
+                if len(solutions) == 1:
+                    return solutions[0], self._cost(solutions[0]), 0.0
+                solutions = sorted(solutions, key=self._cost)[:-1]
             few /= 2
-        costs = [self._cost(states) for states in solutions]
-        return solutions[costs.index(min(costs))], min(costs), 0.0
 
     def _best_of(self, kept: list[Ints]) -> list[int] | None:
         """The best solution of which every variable has one of these states; None if that takes too much."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gspmd.dialect.own_attributes import RUNS
+from jaxlib.mlir import ir
+
+from gspmd.dialect.own_attributes import NOT_TAKEN, RUNS
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.places import ChangedValue
 from gspmd.transforms.decide.problem import HandedOn, ProblemBuilder
@@ -20,7 +22,13 @@ def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:
         if value in builder.variable_of
     }
     changed = places.write(before, ends)
-    _write_ways(builder, states)
+    not_taken = _not_taken(builder, states)
+    for constraint in not_taken:
+        program = places.program
+        program.ops[program.value_def[constraint]].ir.attributes[NOT_TAKEN] = ir.UnitAttr.get(
+            places.annotated.codec.context
+        )
+    _write_ways(builder, states, not_taken)
     return changed
 
 
@@ -45,14 +53,30 @@ def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: Han
     return table.sharding(needed if table.partial[made] else made)
 
 
-def _write_ways(builder: ProblemBuilder, states: list[int]) -> None:
+def _not_taken(builder: ProblemBuilder, states: list[int]) -> set[int]:
+    """The results of constraints that bind nothing and are not taken as they say."""
+    found = set[int]()
+    for value, constraints in builder.places.optional.items():
+        for bit, constraint in enumerate(constraints):
+            if not builder.is_taken(value, bit, constraint, states):
+                found.add(constraint)
+    return found
+
+
+def _write_ways(builder: ProblemBuilder, states: list[int], not_taken: set[int]) -> None:
     """Say of operations how they are run, where that does not follow from what their values are."""
     places, codec = builder.places, builder.places.annotated.codec
+
+    def at(value: int) -> TensorSharding:
+        while value in not_taken:
+            value = places.same[value].value
+        return places.at(value)
+
     for place in places.place.values():
         op = place.op
         assert op is not None, "it is the place of an operation"
         ways, state = builder.class_of[op.index], states[builder.op_variable[op.index]]
         values, runs = (*op.operands, *op.results), builder.shardings_of(op, state)
-        is_as_values_are = all(each == places.at(value) for each, value in zip(runs, values, strict=True))
+        is_as_values_are = all(each == at(value) for each, value in zip(runs, values, strict=True))
         if not is_as_values_are or ways.moves_inside[state] or any(each.unreduced for each in runs):
             op.ir.attributes[RUNS] = codec.write_list(runs)

@@ -6,7 +6,7 @@ import dataclasses
 
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.own_attributes import DECIDED
-from gspmd.transforms.decide import FAST, PlanningPass, decide
+from gspmd.transforms.decide import BIND, FAST, WHERE_TAKEN, PlanningPass, decide
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.memory_spaces import says_host
 from gspmd.transforms.ir.operations import Operation
@@ -56,6 +56,7 @@ class Reshard(PlanningPass):
             allowed_bytes,
             self.max_temporary_bytes,
             self.max_reshard_moves,
+            self.constraints,
         )
 
 
@@ -66,6 +67,7 @@ def reshard(
     allowed_bytes: int | None = None,
     max_temporary_bytes: int = 0,
     max_moves: int = MAX_RESHARD_MOVES,
+    constraints: str = WHERE_TAKEN,
 ) -> list[Decision]:
     """Reshard in place; returns what was done, in program order, wherever tensors disagreed.
 
@@ -77,11 +79,11 @@ def reshard(
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
     if annotated.function.attributes.pop(DECIDED, None) is None:
-        decide(module, replicate_unsupported, target, FAST)
+        decide(module, replicate_unsupported, target, FAST, constraints)
         annotated = AnnotatedProgram(module)
         del annotated.function.attributes[DECIDED]
     planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
-    rewriter = Resharder(annotated, RuleBook(every_row(), replicate_unsupported), planner)
+    rewriter = Resharder(annotated, RuleBook(every_row(), replicate_unsupported), planner, constraints == BIND)
     in_host_memory = says_host(annotated.program)
     rewriter.run()
     tell_of_calls(annotated, rewriter)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from gspmd.dialect.notation import print_axes, print_dims
-from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER, RUNS
+from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER, NOT_TAKEN, RUNS
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.trip_count import LoopNest
@@ -61,12 +61,15 @@ def _operand_cause(op: Op, index: int) -> str:
 class Resharder:
     """Walks the program once, in order, and makes every use agree with its definition."""
 
-    def __init__(self, annotated: AnnotatedProgram, rules: RuleBook, planner: Planner) -> None:
+    def __init__(
+        self, annotated: AnnotatedProgram, rules: RuleBook, planner: Planner, all_bind: bool = False
+    ) -> None:  # fmt: skip
         self.annotated = annotated
         self.program = annotated.program
         self.codec = annotated.codec
         self.rules = rules
         self.planner = planner
+        self._all_bind = all_bind
         self.handle: list[Value] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
@@ -119,12 +122,14 @@ class Resharder:
         wanted = self._wanted(op)
         name = op.info.name
         if name == CONSTRAINT:
-            self._decide_move(op.ir, 0, op.operands[0], wanted[0])
-            value = self._moved_value(op.operands[0], wanted[0], op.ir, "a sharding constraint asks for {to}")
+            operand, result = op.operands[0], op.results[0]
+            need = self.sharding[operand] if NOT_TAKEN in op.ir.attributes else wanted[0]
+            self._decide_move(op.ir, 0, operand, need)
+            value = self._moved_value(operand, need, op.ir, "a sharding constraint asks for {to}")
             op.ir.replace([value])
-            self._define(op.results[0], value, wanted[0])
-            if not self._is_constant(op.operands[0]):
-                self._moved[-1][op.results[0]] = self._known(op.operands[0])
+            self._define(result, value, need)
+            if not self._is_constant(operand) and not self._all_bind:
+                self._are_same(operand, result)
             return
         if name == BARRIER:
             self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
@@ -137,6 +142,13 @@ class Resharder:
             return
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
+
+    def _are_same(self, value: int, other: int) -> None:
+        """Let what one value has been moved to, or will be, be at hand where the other is taken."""
+        for scope in self._moved:
+            scope[other] = scope.setdefault(value, {})
+        for each in (value, other):
+            self._moved[-1][value][self.sharding[each]] = self.handle[each]
 
     def _define(self, value: int, handle: Value, sharding: TensorSharding) -> None:
         self.handle[value] = handle
