@@ -91,7 +91,7 @@ needs its rows, so a reduce-scatter over `model` follows, with the reason in its
 of the whole tensors, so the module can still be read as the program of one device.
 
 In the code: `Resharder` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
-`Planner` ([planner.py](../transforms/reshard/planner.py)) finds the cheapest path from one sharding to another.
+`Planner` ([planner.py](../transforms/paths/planner.py)) finds the cheapest path from one sharding to another.
 """,
     ),
     "gspmd-localize": (

@@ -18,9 +18,10 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import new_context, parse_module
-from gspmd.transforms.reshard import Planner, reshard
+from gspmd.transforms.paths.planner import Planner
+from gspmd.transforms.paths.traffic import sent_bytes
+from gspmd.transforms.reshard import reshard
 from gspmd.transforms.reshard.rewrite import Resharder
-from gspmd.transforms.reshard.traffic import sent_bytes
 
 CORPUS = Path(__file__).resolve().parents[2] / "benchmarks" / "corpus" / "losses"
 # Where bytes are counted twice: what a value was moved to for one operation serves another one, which is known of

@@ -17,7 +17,6 @@ MORE = {
     "attention_split_from_the_end": "devices share the arithmetic that the peer repeats on each; 3 KiB are 30 ns",
     "convolution_that_is_needed_whole_twice": "the second product is shared, which the peer repeats on each device",
     "free_result_like_a_whole_argument": "a result lies as the argument of its type does, where the next step needs it",
-    "gathered_after_a_product": "the product is shared, which the peer repeats on each device",
     "gathered_after_an_outer_product": "8 KiB in one collective less",
 }
 

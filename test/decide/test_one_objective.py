@@ -22,9 +22,9 @@ LIMITS = {
 }
 # The planner finds a path between two shardings that are given, and says what a device may hold on the way.
 PATHS = {
-    "reshard/planner.py": {"MOST_PARTS", "MOST_DEVICES", "SMALL_BYTES", "PADDING", "WORTH_MEMORY"},
-    "reshard/prices.py": {"MOST_DEVICES", "MOST_TILES"},
-    "reshard/search.py": {"_DIRECT"},
+    "paths/planner.py": {"MOST_PARTS", "MOST_DEVICES", "SMALL_BYTES", "PADDING", "WORTH_MEMORY"},
+    "paths/prices.py": {"MOST_DEVICES", "MOST_TILES"},
+    "paths/search.py": {"_DIRECT"},
 }
 
 
@@ -46,7 +46,7 @@ def _is_number(value: ast.expr) -> bool:
 def test_numbers_that_weigh_shardings_are_in_the_objective() -> None:
     found = {
         str(path.relative_to(ROOT)): set(numbers(path))
-        for folder in ("propagate", "decide", "reshard")
+        for folder in ("propagate", "decide", "paths", "reshard")
         for path in sorted((ROOT / folder).glob("*.py"))
     }
     assert found.pop("decide/objective.py") == WEIGHTS

@@ -14,8 +14,8 @@ from gspmd.transforms.decide.objective import BYTES_ALONE
 from gspmd.transforms.decide.placements import AxisParts, Placements
 from gspmd.transforms.decide.prices import NEVER_S, PriceBook
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.reshard import Planner
-from gspmd.transforms.reshard.traffic import sent_bytes
+from gspmd.transforms.paths.planner import Planner
+from gspmd.transforms.paths.traffic import sent_bytes
 
 Pattern = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 

@@ -294,6 +294,11 @@ class Placements:
             found = self._shardings[number] = self._form.with_axes(dims, unreduced)
         return found
 
+    def is_even(self, shape: tuple[int, ...], numbers: Ints) -> Bools:
+        """Which placements split every dimension into parts of one size."""
+        found: Bools = (np.array(shape, np.int64) % self.parts.count[self.lists[numbers]] == 0).all(axis=-1)
+        return found
+
     def local(self, shape: tuple[int, ...], numbers: Ints) -> Floats:
         """Elements of a device's part, padding included."""
         parts = -(-np.array(shape, np.int64) // self.parts.count[self.lists[numbers]])

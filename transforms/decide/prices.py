@@ -3,7 +3,8 @@
 What is new in the goal is sliced first, which costs nothing but memory traffic. Sums over parts that the goal splits a
 dimension over become reduce-scatters, others all-reduces. Parts that change their dimension are exchanged by
 all-to-alls, what is left over is gathered, and where the order of parts differs one permute comes before. For values
-that split evenly this sends as many bytes as the paths of `reshard/planner.py`.
+that split evenly this sends as many bytes as the paths of `paths/planner.py`. Where a dimension is split otherwise than
+before, and unevenly, there is no such form, and the planner is asked.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from gspmd.transforms.decide.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.paths.planner import Planner
 
 _KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
 _PROBE = 1e9  # bytes: large enough that latencies are lost beside them, and small enough to be exact
@@ -39,17 +41,37 @@ class PriceBook:
                 self._latency_s[kind][mask] = at_0
                 self._slope[kind][mask] = (collective_time(kind, _PROBE, devices, hardware, axes) - at_0) / _PROBE
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
+        self._planner = Planner(parts.mesh, hardware)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each of the sources to each of the targets; never where a goal has sums that are taken."""
         count = len(table.lists)
         if count * count > MOST_AT_ONCE:
-            return self._moves(type_, table, sources, targets)
-        found = self._known.get((type_, table))
-        if found is None:
-            every = np.arange(count)
-            found = self._known[type_, table] = self._moves(type_, table, every, every)
-        return found[sources[:, None], targets]
+            found = self._moves(type_, table, sources, targets)
+        else:
+            every = self._known.get((type_, table))
+            if every is None:
+                numbers = np.arange(count)
+                every = self._known[type_, table] = self._moves(type_, table, numbers, numbers)
+            found = every[sources[:, None], targets]
+        return self._as_planned(found, type_, table, sources, targets)
+
+    def _as_planned(self, prices: Floats, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """The same, with the planner's prices where a dimension that is split otherwise than before has padding."""
+        is_planned = np.zeros(prices.shape, bool)
+        for dim, size in enumerate(type_.shape):
+            padded = size % self.parts.count != 0
+            before, after = table.lists[sources, dim][:, None], table.lists[targets, dim][None, :]
+            if padded[before].any() or padded[after].any():
+                is_planned |= (before != after) & (before != 0) & (after != 0) & (padded[before] | padded[after])
+        pairs = np.argwhere(is_planned & (prices < NEVER_S)).tolist()
+        if not pairs:
+            return prices
+        planned = prices.copy()
+        for a, b in pairs:
+            source, target = table.sharding(int(sources[a])), table.sharding(int(targets[b]))
+            planned[a, b] = self._planner.plan(type_, source, target).time_s
+        return planned
 
     def _moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         lists, parts = table.lists, self.parts

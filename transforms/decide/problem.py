@@ -20,7 +20,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.op_classes import OpClass, OpClasses
-from gspmd.transforms.decide.placements import AxisParts, Floats, Ints
+from gspmd.transforms.decide.placements import AxisParts, Bools, Floats, Ints
 from gspmd.transforms.decide.places import ValuePlace, ValuePlaces
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.solver import Problem
@@ -463,19 +463,33 @@ class ProblemBuilder:
                 self.problem.add(self._variable(value), self.tables.least_of_rows(table))
 
     def _ends_of(self, value: int) -> _Targets:
-        """Where a free result is to lie: as arguments of its type do if there are some, or anywhere, but finished."""
-        domain = self.domains.of(value)
+        """Where a free result is to lie: as arguments of its type do if there are some, or anywhere; but finished, and
+        evenly split.
+        """
+        domain, shape = self.domains.of(value), self.types[value].shape
         like = self.places.ends_like(value) if self.objective.next_step else []
-        numbers = (
-            sorted(domain.table.number(each) for each in like) or domain.numbers[domain.numbers < domain.table.finished]
-        )
-        return _Targets(("ends", np.array(numbers).tobytes()), np.array(numbers))
+        found = sorted({domain.table.number(each) for each in like if each.divides(shape)})
+        if not found:
+            found = sorted({*domain.numbers[self._is_end(domain, shape)].tolist(), *self._evenly(domain, shape)})
+        numbers = np.array(found, np.int64)
+        return _Targets(("ends", numbers.tobytes()), numbers)
+
+    def _is_end(self, domain: Domain, shape: tuple[int, ...]) -> Bools:
+        """Which states a result of the program may be returned as."""
+        found: Bools = (domain.table.partial[domain.numbers] == 0) & domain.table.is_even(shape, domain.numbers)
+        return found
+
+    def _evenly(self, domain: Domain, shape: tuple[int, ...]) -> list[int]:
+        """What is left of the uneven states of a domain where nothing is to be padded."""
+        uneven = domain.numbers[~domain.table.is_even(shape, domain.numbers)]
+        found = [domain.table.sharding(int(number)).evenly(shape) for number in uneven]
+        return [domain.table.number(each) for each in found if all(map(self.parts.has, each.dim_axes()))]
 
     def end(self, value: int, state: int) -> int:
-        """The placement of a free result that is a value in this state: sums are taken on the way."""
+        """The placement of a free result that is a value in this state: sums are taken and padding left off."""
         domain = self.domains.of(value)
         number = int(domain.numbers[state])
-        if not domain.table.partial[number]:
+        if self._is_end(domain, self.types[value].shape)[state]:
             return number
         targets = self._ends_of(value).numbers
         costs = self.prices.moves(self.types[value], domain.table, np.array([number]), targets)

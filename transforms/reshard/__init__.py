@@ -15,14 +15,14 @@ from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.passes import option
+from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.reshard.calls import tell_of_calls
 from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.host_memory import reshard_on_devices
-from gspmd.transforms.reshard.planner import Planner
 from gspmd.transforms.reshard.rewrite import Decision, Resharder
 from gspmd.transforms.reshard.strict import check_strict
 
-__all__ = ["Decision", "Planner", "Reshard", "reshard"]
+__all__ = ["Decision", "Reshard", "reshard"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Location
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.parsing.diagnostics import remark
+from gspmd.transforms.paths.traffic import sent_by_step
 from gspmd.transforms.reshard.rewrite import Resharder
-from gspmd.transforms.reshard.traffic import sent_by_step
 
 
 def tell_of_calls(annotated: AnnotatedProgram, resharder: Resharder) -> None:

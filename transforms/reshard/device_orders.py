@@ -26,7 +26,7 @@ from gspmd.transforms.ir.modules import context_of, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import collective_time
-from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.paths.planner import Planner
 
 # The steps of reshards that one exchange can take the place of.
 _MOVES = STEPS - {f"sdy.{kind}" for kind in REDUCTIONS}

@@ -25,7 +25,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.ops.custom_rules import RULE
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.diagnostics import remark
-from gspmd.transforms.reshard.planner import Planner, within_reach
+from gspmd.transforms.paths.planner import Planner, within_reach
 from gspmd.transforms.reshard.strict import ValueMove, reason_for
 
 

@@ -20,7 +20,7 @@ from gspmd.transforms.ir.operations import Location
 from gspmd.transforms.ir.program import CONSTRAINT, MANUAL
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
-from gspmd.transforms.reshard.traffic import sent_by_step
+from gspmd.transforms.paths.traffic import sent_by_step
 
 _ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
 

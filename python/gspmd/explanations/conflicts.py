@@ -21,7 +21,8 @@ from gspmd.transforms.ir.operations import Location, Operation
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.reshard import Decision, Planner
+from gspmd.transforms.paths.planner import Planner
+from gspmd.transforms.reshard import Decision
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

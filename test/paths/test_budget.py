@@ -14,7 +14,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.reshard.planner import Planner
+from gspmd.transforms.paths.planner import Planner
 
 MESH = Mesh((("a", 2), ("b", 2), ("c", 2)))
 

@@ -18,8 +18,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from gspmd.dialect.axes import Axes, Axis, size_of, starts_with
 from gspmd.transforms.exchange.blocks import AxisMoves, Dims, nests_either_way
 from gspmd.transforms.exchange.intervals import nests
-from gspmd.transforms.reshard.path import Move, State
-from gspmd.transforms.reshard.prices import Prices
+from gspmd.transforms.paths.path import Move, State
+from gspmd.transforms.paths.prices import Prices
 
 
 def conflict(axis: Axis, used: Iterable[Axis]) -> bool:

@@ -18,9 +18,9 @@ from gspmd.runtime import executable as runtime
 from gspmd.transforms.exchange.blocks import block_exchange
 from gspmd.transforms.exchange.step import ReshardStep
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.reshard.path import Path
-from gspmd.transforms.reshard.planner import Planner
-from gspmd.transforms.reshard.traffic import least_bytes, sent_by_step
+from gspmd.transforms.paths.path import Path
+from gspmd.transforms.paths.planner import Planner
+from gspmd.transforms.paths.traffic import least_bytes, sent_by_step
 
 Case = tuple[tuple[int, ...], TensorSharding, TensorSharding]
 

@@ -18,10 +18,10 @@ from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at
 from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step import ReshardStep
-from gspmd.transforms.reshard.moves import Moves
-from gspmd.transforms.reshard.path import Move, MoveBudget, Path, State
-from gspmd.transforms.reshard.prices import Prices
-from gspmd.transforms.reshard.traffic import least_elements
+from gspmd.transforms.paths.moves import Moves
+from gspmd.transforms.paths.path import Move, MoveBudget, Path, State
+from gspmd.transforms.paths.prices import Prices
+from gspmd.transforms.paths.traffic import least_elements
 
 Cuts = dict[str, tuple[int, ...]]
 

@@ -26,10 +26,10 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.reshard.path import MoveBudget, Path
-from gspmd.transforms.reshard.prices import Prices
-from gspmd.transforms.reshard.search import Search, common_cuts, finer_cuts
-from gspmd.transforms.reshard.traffic import least_bytes, sent_bytes
+from gspmd.transforms.paths.path import MoveBudget, Path
+from gspmd.transforms.paths.prices import Prices
+from gspmd.transforms.paths.search import Search, common_cuts, finer_cuts
+from gspmd.transforms.paths.traffic import least_bytes, sent_bytes
 
 __all__ = ["Path", "Planner"]
 
