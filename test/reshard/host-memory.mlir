@@ -1,4 +1,4 @@
-// RUN: gspmd-opt %s --gspmd-ingest --gspmd-propagate --gspmd-reshard --split-input-file | FileCheck %s
+// RUN: gspmd-opt %s --gspmd-ingest --gspmd-propagate --gspmd-reshard=constraints=bind --split-input-file | FileCheck %s
 
 // What goes to a host's memory is resharded before, on the devices.
 
@@ -46,7 +46,8 @@ sdy.mesh @mesh = <["x"=4]>
 // CHECK: %[[A:.*]] = stablehlo.custom_call @annotate_device_placement(%[[C]]) {{.*}}_xla_buffer_placement = "device"
 // CHECK-NEXT: %[[B:.*]] = sdy.all_to_all {{.*}}%[[A]]
 // CHECK: %[[T:.*]] = stablehlo.tanh
-// CHECK: %[[R:.*]] = stablehlo.custom_call @annotate_device_placement(%[[T]]) {{.*}}_xla_buffer_placement = "pinned_host"
+// CHECK: %[[U:.*]] = sdy.all_to_all {{.*}}%[[T]]
+// CHECK-NEXT: %[[R:.*]] = stablehlo.custom_call @annotate_device_placement(%[[U]]) {{.*}}_xla_buffer_placement = "pinned_host"
 // CHECK: stablehlo.return %{{.*}}, %[[R]]
 func.func public @main(%a: tensor<8x8xf32> {mhlo.memory_kind = "pinned_host", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x8xf32> {mhlo.memory_kind = "pinned_host", sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

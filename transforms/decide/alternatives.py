@@ -73,12 +73,15 @@ class Alternatives:
         """What a value is, and what it is moved to for others."""
         problem = self._problem
         source = problem.source(value)
-        found = {problem.domains.now(source.value)}.union(*(copy.domain.numbers.tolist() for copy in source.copies))
+        found = {problem.domains.now(source.value)}
+        for copy in source.copies:
+            if copy.optional is None or problem.is_taken(source.value, copy.optional, self._states):
+                found.update(copy.domain.numbers.tolist())
         for use in problem.places.uses[source.value]:
             if use.op is not None and use.op.index != op.index:
                 ways, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]
                 found.add(int(ways.tensors[use.op.operands.index(source.value)][state]))
-            elif use.need is not None:
+            elif use.need is not None and use.order not in problem.optional:
                 found.add(problem.domains.table(value).number(use.need))
         return np.array(sorted(found))
 

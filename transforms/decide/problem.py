@@ -66,8 +66,9 @@ class ProblemBuilder:
     """Builds the problem of a program whose shardings are complete.
 
     `variable_of` has the variables of values, `op_variable` and `class_of` those of operations and their ways, by
-    index; `handed_on` the values without one. Values of which `alike` says the same have one variable, and
-    moves of a value count as often as `moved` says. If `values_stay` as propagation has them, only ways are chosen.
+    index; `handed_on` the values without one; `optional` the orders of constraints that bind nothing. Values of which
+    `alike` says the same have one variable, and moves of a value count as often as `moved` says. If `values_stay` as
+    propagation has them, only ways are chosen.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class ProblemBuilder:
         self.class_of: dict[int, OpClass] = {}
         self.handed_on: dict[int, HandedOn] = {}
         self._moved = moved
-        self._optional = {places.same[each].order for results in places.optional.values() for each in results}
+        self.optional = {places.same[each].order for results in places.optional.values() for each in results}
         self._alike = _alike_in_layers(places) | dict(alike or {})
         self._shared: dict[Hashable, int] = {}  # the variables of what is alike
         self._looked_at: set[int] = set()  # values of which it is known whether they are handed on
@@ -107,7 +108,7 @@ class ProblemBuilder:
         for place in self.places.place.values():
             self._add_op(place)
         for use in self.places.all():
-            if use.op is None and not self.places.is_free[use.value] and use.order not in self._optional:
+            if use.op is None and not self.places.is_free[use.value] and use.order not in self.optional:
                 self._add_need(use)
         self._add_ends()
         return self.problem
@@ -372,19 +373,19 @@ class ProblemBuilder:
         users, pending = set[int](), [value]
         while pending:
             each = pending.pop()
-            users.update(use.order for use in self.places.uses[each] if use.order not in self._optional)
+            users.update(use.order for use in self.places.uses[each] if use.order not in self.optional)
             pending += self.places.again.get(each, ())
         return len(users) > 1
 
-    def is_taken(self, value: int, bit: int, constraint: int, states: list[int]) -> bool:
-        """Whether a solution takes a value as one of the constraints that bind nothing says."""
+    def is_taken(self, value: int, number: int, states: list[int]) -> bool:
+        """Whether a solution takes a value as one of its constraints that bind nothing says, by number."""
+        value = self.places.carried[value]
         if value in self.variable_of:
-            return bool(self.domains.of(value).is_taken(bit)[states[self.variable_of[value]]])
-        copy = states[self._copies[value]] if value in self._copies else 0
-        table = self.domains.table(value)
-        return copy > 0 and self.domains.copies(value).numbers[copy - 1] == table.number(
-            self.places.sharding[constraint]
-        )
+            return bool(self.domains.of(value).is_taken(number)[states[self.variable_of[value]]])
+        constraint = self.places.sharding[self.places.optional[value][number]]
+        copy = states[self._copies[value]] - 1 if value in self._copies else -1  # the first state is for none
+        domain = self.domains.copies(value)
+        return copy >= 0 and domain.numbers[copy] == domain.table.number(constraint)
 
     def _take_copy(
         self, value: int, table: int, targets: _Targets, variable: int | None, times: float, count: int

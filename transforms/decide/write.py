@@ -55,12 +55,12 @@ def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: Han
 
 def _not_taken(builder: ProblemBuilder, states: list[int]) -> set[int]:
     """The results of constraints that bind nothing and are not taken as they say."""
-    found = set[int]()
-    for value, constraints in builder.places.optional.items():
-        for bit, constraint in enumerate(constraints):
-            if not builder.is_taken(value, bit, constraint, states):
-                found.add(constraint)
-    return found
+    return {
+        constraint
+        for value, constraints in builder.places.optional.items()
+        for number, constraint in enumerate(constraints)
+        if not builder.is_taken(value, number, states)
+    }
 
 
 def _write_ways(builder: ProblemBuilder, states: list[int], not_taken: set[int]) -> None:
