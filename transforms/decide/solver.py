@@ -251,6 +251,7 @@ class _Messages:
         tables = self.tables = rest.tables
         self.rows: list[Floats] = []
         self._beyond: list[Floats] = []  # by variable: how much more than the bound before it costs to have each state
+        self._few = FEW  # how many states a variable may keep, as far as is known
         self._most = math.inf  # the most of that which a better solution may have
         for v in core:
             rows = np.zeros((len(rest.neighbours[v]) + 1, rest.sizes[v]))
@@ -367,21 +368,21 @@ class _Messages:
         """
         beyond = self._beyond
         listed = np.sort(np.concatenate(beyond))
-        few = FEW
         while True:
-            width = float(listed[min(int(few * len(beyond)), len(listed) - 1)]) if few > 1 else 0.0
+            width = float(listed[min(int(self._few * len(beyond)), len(listed) - 1)]) if self._few > 1 else 0.0
             kept = [
                 np.union1d(np.nonzero(more < width)[0], s)
                 for more, s in zip(beyond, np.array(solutions).T, strict=True)
             ]
             found = self._best_of(kept)
             if found is not None:
+                self._few = min(2 * self._few, FEW)
                 return found, self._cost(found), width
-            if few <= 1:  # then one of them
+            if self._few <= 1:  # then one of them
                 if len(solutions) == 1:
                     return solutions[0], self._cost(solutions[0]), 0.0
                 solutions = sorted(solutions, key=self._cost)[:-1]
-            few /= 2
+            self._few /= 2
 
     def _best_of(self, kept: list[Ints]) -> list[int] | None:
         """The best solution of which every variable has one of these states; None if that takes too much."""
