@@ -13,17 +13,17 @@
 // CHECK: {{ }}return %
 module @data_parallelism_reduces_each_gradient_and_nothing_else {
   sdy.mesh @mesh = <["x"=4]>
-  func.func public @main(%x: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+  func.func public @main(%x: tensor<1024x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
                          %w1: tensor<32x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
                          %w2: tensor<128x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
       -> (tensor<32x128xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<128x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
-    %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x128xf32>) -> tensor<64x128xf32>
-    %a = stablehlo.tanh %h : tensor<64x128xf32>
-    %y = stablehlo.dot_general %a, %w2, contracting_dims = [1] x [0] : (tensor<64x128xf32>, tensor<128x32xf32>) -> tensor<64x32xf32>
-    %dw2 = stablehlo.dot_general %a, %y, contracting_dims = [0] x [0] : (tensor<64x128xf32>, tensor<64x32xf32>) -> tensor<128x32xf32>
-    %da = stablehlo.dot_general %y, %w2, contracting_dims = [1] x [1] : (tensor<64x32xf32>, tensor<128x32xf32>) -> tensor<64x128xf32>
-    %dh = stablehlo.multiply %da, %a : tensor<64x128xf32>
-    %dw1 = stablehlo.dot_general %x, %dh, contracting_dims = [0] x [0] : (tensor<64x32xf32>, tensor<64x128xf32>) -> tensor<32x128xf32>
+    %h = stablehlo.dot_general %x, %w1, contracting_dims = [1] x [0] : (tensor<1024x32xf32>, tensor<32x128xf32>) -> tensor<1024x128xf32>
+    %a = stablehlo.tanh %h : tensor<1024x128xf32>
+    %y = stablehlo.dot_general %a, %w2, contracting_dims = [1] x [0] : (tensor<1024x128xf32>, tensor<128x32xf32>) -> tensor<1024x32xf32>
+    %dw2 = stablehlo.dot_general %a, %y, contracting_dims = [0] x [0] : (tensor<1024x128xf32>, tensor<1024x32xf32>) -> tensor<128x32xf32>
+    %da = stablehlo.dot_general %y, %w2, contracting_dims = [1] x [1] : (tensor<1024x32xf32>, tensor<128x32xf32>) -> tensor<1024x128xf32>
+    %dh = stablehlo.multiply %da, %a : tensor<1024x128xf32>
+    %dw1 = stablehlo.dot_general %x, %dh, contracting_dims = [0] x [0] : (tensor<1024x32xf32>, tensor<1024x128xf32>) -> tensor<32x128xf32>
     return %dw1, %dw2 : tensor<32x128xf32>, tensor<128x32xf32>
   }
 }

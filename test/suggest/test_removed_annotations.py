@@ -118,7 +118,7 @@ REMOVALS = {
 }
 
 
-UNNEEDED = ("hidden", "heads")
+UNNEEDED = ("hidden", "heads", "gradients")
 """What is decided without them is as good."""
 
 
