@@ -34,8 +34,9 @@ __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 
 WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, MOST = "fast", "default", "most"
-PASSES = {FAST: 6, DEFAULT: 100, MOST: 1000}
-"""By effort, how often messages are passed at most while the bound and the solution are apart."""
+PASSES = {FAST: (6, 3), DEFAULT: (100, 3), MOST: (1000, 1000)}
+"""By effort, how often messages are passed at most while the bound and the solution are apart, and how often solutions are
+read in vain."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +102,7 @@ def decide(
     places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported), all_bind=constraints == BIND)
     objective = objective_for(planned_for(target, annotated.mesh))
     builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
-    solution = solve(builder.build(), PASSES[effort])
+    solution = solve(builder.build(), *PASSES[effort])
     changed = write(builder, solution.states)
     for op in annotated.program.ops:
         for name in (GIVEN, IN_MIDDLE):

@@ -86,18 +86,18 @@ class Solution:
         return (self.cost - self.bound) / self.bound if self.bound > 0 else 0.0
 
 
-def solve(problem: Problem, passes: int = 30) -> Solution:
-    """The best solution that is found while messages are passed so often."""
+def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
+    """The best solution that is found while messages are passed so often, and until no better one was read so often."""
     rest = _Elimination(problem)
     rest.eliminate()
     core = rest.left()
     if not core:
         return rest.solution({}, 0.0, 0.0)
     messages = _Messages(rest, core)
-    states, cost, bound, left = messages.run(passes, rest.constant)
+    states, cost, bound, left = messages.run(passes, patience, rest.constant)
     if left > 0:
         smaller, kept = messages.without_dear_states(rest.constant)
-        inner = solve(smaller, left)
+        inner = solve(smaller, left, patience)
         bound = max(bound, min(cost, inner.bound - rest.constant))
         if inner.cost - rest.constant < cost:
             states = [int(each[state]) for each, state in zip(kept, inner.states, strict=True)]
@@ -274,12 +274,12 @@ class _Messages:
                     self.before[b].append((a, tables[rest.table(v, w)], there, here))
         self.weight = [1.0 / max(len(b), len(a), 1) for b, a in zip(self.before, self.after, strict=True)]
 
-    def run(self, passes: int, constant: float) -> tuple[list[int], float, float, int]:
+    def run(self, passes: int, patience: int, constant: float) -> tuple[list[int], float, float, int]:
         """The best solution of the core, what it costs, and costs at least; `constant` is what the rest costs.
 
         With the number of passes that are left, if most states turn out to be too dear for any better solution.
         """
-        best, least, bound, next_read = self._read(forward=True), math.inf, -math.inf, EVERY
+        best, least, bound, next_read, in_vain = self._read(forward=True), math.inf, -math.inf, EVERY, 0
         for number in range(1, passes + 1):
             is_read = number == min(next_read, passes)
             self._forward()
@@ -288,11 +288,14 @@ class _Messages:
             if not is_read:
                 continue
             next_read += max(EVERY, number // 2)
-            best, least, width = self._best_of_few([*found, self._read(forward=True)])
+            found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
+            in_vain = in_vain + 1 if least >= found_before else 0
             if least <= max(bound + GAP * (bound + constant), before + width):
                 return best, least, max(bound, min(least, before + width)), 0
             self._most = least - before
             cheap = sum(int(np.count_nonzero(more <= self._most)) for more in self._beyond)
+            if in_vain == patience:
+                break
             if cheap <= FEWER * sum(map(len, self._beyond)):
                 return best, least, bound, passes - number
         return best, least, bound, 0
