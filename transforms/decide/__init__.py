@@ -35,7 +35,7 @@ __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, MOST = "fast", "default", "most"
 PASSES = {FAST: (6, 3), DEFAULT: (100, 3), MOST: (1000, 1000)}
-"""By effort, how often messages are passed at most while the bound and the solution are apart, and how often solutions are
+"""By effort, how often messages are passed at most while bound and solution are apart, and how often solutions are
 read in vain."""
 
 
