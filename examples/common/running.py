@@ -50,10 +50,12 @@ def compare(
         yield Step(_host(metrics), _host(expected_metrics), _difference(state, expected))
 
 
-def lowered(program: Program, mesh: Any, search: Mapping[str, Any] | None = None) -> gspmd.Lowered:
-    """One step, to be partitioned over `mesh`; with options of a `search` by the shardings that this finds."""
+def lowered(
+    program: Program, mesh: Any, search: Mapping[str, Any] | None = None, options: Mapping[str, Any] | None = None
+) -> gspmd.Lowered:
+    """One step, to be partitioned over `mesh` with options; with a `search`, by the shardings that this finds."""
     given = program.shardings if search is None else {"donate_argnums": 0, "shardings": search}
-    found: gspmd.Lowered = gspmd.jit(program.step, mesh=mesh, **given).lower(*program.abstract())
+    found: gspmd.Lowered = gspmd.jit(program.step, mesh=mesh, options=options, **given).lower(*program.abstract())
     return found
 
 

@@ -17,6 +17,11 @@ from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import compare, lowered
 from gspmd.transforms.ir.reading import model_of
 
+BOUND = {"constraints": "bind"}
+"""Options with which all that a recipe says of values between operations binds."""
+AS_WRITTEN = BOUND | {"effort": "fast"}
+"""Options with which a recipe is run as it is written: all that it says binds, and nothing else is split otherwise."""
+
 # Seen are 2e-5 and less; up to 2e-3 where Adam's first step divides a gradient near 0 by its own size, in a bias that
 # was 0 before and to whose size the error is relative.
 STATE_TOLERANCE = 5e-3
@@ -44,9 +49,11 @@ def step(example: Any, config: Any) -> gspmd.Lowered:
     return lowered(example.program(config, recipe), dict(recipe.mesh))
 
 
-def sent(example: Any, config: Any) -> tuple[Sent, ...]:
-    """Its collectives, in order."""
-    partitioned = step(example, config).partitioned
+@functools.lru_cache(maxsize=8)
+def sent(example: Any, config: Any, as_written: bool = True) -> tuple[Sent, ...]:
+    """Its collectives, in order, if it is run as it is written, or as is decided."""
+    recipe, options = example.RECIPES[config.recipe], AS_WRITTEN if as_written else None
+    partitioned = lowered(example.program(config, recipe), dict(recipe.mesh), options=options).partitioned
     return tuple(
         Sent(
             collective.kind,

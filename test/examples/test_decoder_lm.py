@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from example_moves import BOUND
 
 import gspmd
 from gspmd.examples import decoder_lm
@@ -19,9 +20,11 @@ from gspmd.examples.common.running import compare, lowered
 SMALL = {"layers": 1, "model": 16, "heads": 4, "head_size": 4, "hidden": 32, "vocabulary": 32, "sequence": 8}
 
 
-def partitioned(recipe: str, **settings: Any) -> gspmd.Partitioned:
+def partitioned(recipe: str, options: dict[str, str] | None = None, **settings: Any) -> gspmd.Partitioned:
+    """A step by a recipe, all of which binds unless other options are given."""
     row = decoder_lm.RECIPES[recipe]
-    return lowered(decoder_lm.program(decoder_lm.Config(**settings), row), row.mesh).partitioned
+    program = decoder_lm.program(decoder_lm.Config(**settings), row)
+    return lowered(program, row.mesh, options=BOUND if options is None else options).partitioned
 
 
 def sent(product: gspmd.Partitioned, axis: str = "") -> int:
@@ -125,12 +128,15 @@ def test_the_second_attempt_gathers_weights_over_x_and_reduces_activations_over_
 def test_the_finalised_sharding_scatters_what_the_second_reduces_and_sends_no_more(
     attempts: dict[str, gspmd.Partitioned],
 ) -> None:
-    """But for one of which all is needed at once. Gathers are for products, and kept for gradients of weights."""
+    """Gathers are for products."""
     on_y = counted(attempts["2d"], "y", ACTIVATION // 2)
-    assert on_y == {"reduce_scatter": 4, "all_reduce": 1, "all_gather": 3}
+    assert on_y == {"reduce_scatter": 5, "all_gather": 5}
     small = [c.bytes for c in attempts["2d"].collectives if '"y"' in c.axes and c.kind == "all_reduce"]
-    assert sorted(small)[-2] <= 64 // 4 * 64 * 4 * 2, "statistics of layer norms and of the softmax"
-    assert sent(attempts["2d"]) <= sent(attempts["2d-attempt-2"])
+    assert max(small) <= 64 // 4 * 64 * 4 * 2, "statistics of layer norms and of the softmax"
+    best, second = (partitioned(name, {}, **LARGE) for name in ("2d", "2d-attempt-2"))
+    assert sent(best) <= 1.002 * sent(second), (
+        "as is decided, but for vectors that the one splits and the other does not"
+    )
 
 
 def test_the_finalised_sharding_holds_least_where_values_stay_as_annotations_have_them() -> None:

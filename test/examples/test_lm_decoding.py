@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.collectives import collective_operations
@@ -33,7 +34,7 @@ def on_one_device() -> Program:
 @functools.cache
 def step(recipe: str, config: lm_decoding.Config = SMALL) -> gspmd.Lowered:
     row = lm_decoding.RECIPES[recipe]
-    return lowered(lm_decoding.program(config, row), row.mesh)
+    return lowered(lm_decoding.program(config, row), row.mesh, options=AS_WRITTEN if config is LARGE else None)
 
 
 @pytest.mark.parametrize("recipe", lm_decoding.RECIPES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import pytest
+from example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.examples.common.recipe import ONE_DEVICE
@@ -18,7 +19,8 @@ LARGE_EVEN = Config(context=256, target=128, channels=8, stacks=1)
 
 
 def partitioned(config: Config, recipe: str) -> gspmd.Partitioned:
-    found: gspmd.Partitioned = lowered(program(config, RECIPES[recipe]), RECIPES[recipe].mesh).partitioned
+    row = RECIPES[recipe]
+    found: gspmd.Partitioned = lowered(program(config, row), row.mesh, options=AS_WRITTEN).partitioned
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,12 +30,10 @@ def test_five_steps_agree_with_one_device(recipe: str) -> None:
     assert state_error <= STATE_TOLERANCE
 
 
-@pytest.mark.parametrize(("recipe", "to_experts"), [("expert", TOKENS // 8), ("expert+tensor", TOKENS // 4)])
-def test_tokens_are_exchanged_twice_forward_and_twice_backward_in_each_mixture(recipe: str, to_experts: int) -> None:
-    """Split hidden units take whole tokens, and so do gradients by them; what they make is halved before it returns."""
+@pytest.mark.parametrize("recipe", ["expert", "expert+tensor"])
+def test_tokens_are_exchanged_twice_forward_and_twice_backward_in_each_mixture(recipe: str) -> None:
     exchanged = [each for each in of_kind(sent(example, by(recipe)), "all_to_all") if each.axes == "x"]
-    expected = Counter([to_experts] * 2 * MIXTURES + [TOKENS // 8] * 2 * MIXTURES)
-    assert Counter(each.elements for each in exchanged) == expected
+    assert [each.elements for each in exchanged] == [TOKENS // 8] * 4 * MIXTURES
 
 
 def test_experts_split_as_the_batch_are_reached_by_exchanges_alone() -> None:
@@ -48,9 +45,7 @@ def test_experts_split_as_the_batch_are_reached_by_exchanges_alone() -> None:
 
 def test_with_split_hidden_units_nothing_is_gathered_along_the_batch() -> None:
     found = sent(example, by("expert+tensor"))
-    along = [each for each in of_kind(found, "all_gather", "reduce_scatter") if each.axes != "y"]
-    assert all(each.given[0] == CONFIG.vocabulary for each in along), "the small gradients of words alone"
-    assert len(along) == 2 + 2
+    assert not [each for each in of_kind(found, "all_gather", "reduce_scatter") if each.axes != "y"]
 
 
 def test_data_parallel_experts_only_reduce_gradients() -> None:

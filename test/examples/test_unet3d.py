@@ -6,6 +6,7 @@ import dataclasses
 
 import jax
 import pytest
+from example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.examples.common.recipe import ONE_DEVICE
@@ -24,7 +25,8 @@ SPACE = {"depth": {'"x"'}, "depth+height": {'"x"', '"y"'}, "dp+depth": {'"y"'}}
 
 
 def partitioned(config: Config, recipe: str) -> gspmd.Partitioned:
-    found: gspmd.Partitioned = lowered(program(config, RECIPES[recipe]), RECIPES[recipe].mesh).partitioned
+    row = RECIPES[recipe]
+    found: gspmd.Partitioned = lowered(program(config, row), row.mesh, options=AS_WRITTEN).partitioned
     return found
 
 
