@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TypeAlias
 
-from gspmd.transforms.ir.op_info import CUSTOM_CALL, has_side_effect
+from gspmd.transforms.analysis.unused import PlainOps, is_used
 from gspmd.transforms.ir.operations import Block, Operation, Value
-from gspmd.transforms.ops import traits_of, traits_of_op
+from gspmd.transforms.ops import traits_of_op
 
 _MODULE, _FUNCTION = "builtin.module", "func.func"
 
@@ -29,7 +29,7 @@ def tidy(top: Operation) -> None:
 
 class _Tidier:
     def __init__(self) -> None:
-        self._plain: dict[str, bool] = {}  # by name: whether operations without regions compute, and no more
+        self._plain = PlainOps()
         self._commuting: dict[str, bool] = {}
 
     def block(self, block: Block, seen: list[_Scope]) -> None:
@@ -40,8 +40,8 @@ class _Tidier:
         for op in block:
             if op is last:
                 break
-            plain = self._is_plain(op)
-            if plain and op.results and not _is_used(op):
+            plain = self._plain.has(op)
+            if plain and op.results and not is_used(op):
                 op.erase()
                 continue
             if op.regions:
@@ -53,7 +53,7 @@ class _Tidier:
         left = None if last is None else last.previous
         while left is not None:  # what only unused ones used
             before = left.previous
-            if left.results and not _is_used(left) and self._is_plain(left):
+            if left.results and not is_used(left) and self._plain.has(left):
                 left.erase()
             left = before
 
@@ -74,28 +74,11 @@ class _Tidier:
                     return
         own.setdefault(key, []).append(op)
 
-    def _is_plain(self, op: Operation) -> bool:
-        """Whether it computes its results and no more, and so does all that is inside."""
-        name = op.name
-        if name == CUSTOM_CALL:
-            plain = not has_side_effect(op.attributes)
-        else:
-            known = self._plain.get(name)
-            if known is None:
-                traits = traits_of(name)
-                known = self._plain[name] = traits.pure and not traits.effects and not traits.communicates
-            plain = known
-        return plain and all(self._is_plain(inner) for region in op.regions for inner in region)
-
     def _commutes(self, op: Operation) -> bool:
         known = self._commuting.get(op.name)
         if known is None:
             known = self._commuting[op.name] = traits_of_op(op).commutes
         return known
-
-
-def _is_used(op: Operation) -> bool:
-    return any(result.is_used for result in op.results) if len(op.results) > 1 else op.results[0].is_used
 
 
 def _says_the_same(op: Operation, other: Operation, inside: dict[Value, Value]) -> bool:
