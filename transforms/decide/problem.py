@@ -382,10 +382,26 @@ class ProblemBuilder:
         value = self.places.carried[value]
         if value in self.variable_of:
             return bool(self.domains.of(value).is_taken(number)[states[self.variable_of[value]]])
-        constraint = self.places.sharding[self.places.optional[value][number]]
-        copy = states[self._copies[value]] - 1 if value in self._copies else -1  # the first state is for none
-        domain = self.domains.copies(value)
-        return copy >= 0 and domain.numbers[copy] == domain.table.number(constraint)
+        constraint, table = self.places.optional[value][number], self.domains.table(value)
+        target = table.number(self.places.sharding[constraint])
+        at_hand = [self.domains.now(value)]
+        if value in self._copies and states[self._copies[value]]:  # the first state is for none
+            at_hand.append(int(self.domains.copies(value).numbers[states[self._copies[value]] - 1]))
+        if at_hand[-1] == target:
+            return True
+        moves = self.prices.moves(self.types[value], table, np.array(at_hand), np.array([target]))
+        return bool(moves[0] == moves.min()) and self._is_run_with(constraint, target, states)
+
+    def _is_run_with(self, value: int, placement: int, states: list[int]) -> bool:
+        """Whether a solution runs an operation that takes a value with this placement of it."""
+        for op in {use.op.index: use.op for use in self.places.uses[value] if use.op is not None}.values():
+            ways, state = self.class_of[op.index], states[self.op_variable[op.index]]
+            if any(
+                operand == value and numbers[state] == placement
+                for operand, numbers in zip(op.operands, ways.tensors, strict=False)
+            ):
+                return True
+        return False
 
     def _take_copy(
         self, value: int, table: int, targets: _Targets, variable: int | None, times: float, count: int
