@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gspmd.dialect.axes import starts_with
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
@@ -503,14 +504,25 @@ class ProblemBuilder:
         return [domain.table.number(each) for each in found if all(map(self.parts.has, each.dim_axes()))]
 
     def end(self, value: int, state: int) -> int:
-        """The placement of a free result that is a value in this state: sums are taken and padding left off."""
+        """The placement of a free result that is a value in this state: sums are taken and padding left off.
+
+        Where propagation has it as an argument of its type lies, and that is a part of what a device has, it is that.
+        """
         domain = self.domains.of(value)
-        number = int(domain.numbers[state])
+        number, targets = int(domain.numbers[state]), self._ends_of(value).numbers
+        before, is_like = self._given[value], bool(self.places.ends_like(value))
+        if is_like and domain.table.number(before) in targets and _is_part(before, domain.table.sharding(number)):
+            return domain.table.number(before)
         if self._is_end(domain, self.types[value].shape)[state]:
             return number
-        targets = self._ends_of(value).numbers
         costs = self.prices.moves(self.types[value], domain.table, np.array([number]), targets)
         return int(targets[costs[0].argmin()])
+
+
+def _is_part(sharding: TensorSharding, of: TensorSharding) -> bool:
+    """Whether a device's shard is a part of what it has of a value in another sharding."""
+    pairs = zip(sharding.dim_axes(), of.dim_axes(), strict=True)
+    return not of.unreduced and all(starts_with(axes, held) for axes, held in pairs)
 
 
 def _alike_in_layers(places: ValuePlaces) -> dict[int, Hashable]:
