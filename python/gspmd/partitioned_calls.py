@@ -40,13 +40,14 @@ from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import MANUAL, Op
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.custom_rules import CallPartitioner, RuleSource, custom_calls
+from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE, CallPartitioner, RuleSource, custom_calls
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located, parse_written
 from gspmd.transforms.propagate import complete
 
 Shardings = tuple[TensorSharding, ...]
 _CALLED = "called_computations"
+_BY_RULE = "gspmd.split_by_rule"
 
 
 def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
@@ -62,6 +63,18 @@ def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
     if found:
         _Splitting(module, partitioners).run()
     return found
+
+
+def leave_to_rules(module: Operation) -> None:
+    """Let calls with a rule on them be split by that alone, as operations are: so all ways can be compared at once.
+
+    No functions are asked of them. What they make of a call is not known then.
+    """
+    for function in functions(module):
+        for op in custom_calls(function):
+            if RULE in op.attributes and text_of(op.attributes["call_target_name"]) == CUSTOM_PARTITIONING:
+                op.attributes["call_target_name"] = ir.StringAttr.get(_BY_RULE, context_of(op))
+                op.attributes.pop(_CALLED, None)
 
 
 class _Splitting:

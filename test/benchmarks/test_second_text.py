@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import pytest
 
+import gspmd
 from gspmd.examples.common.running import lowered
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -38,7 +39,8 @@ def test_steps_give_the_loss_of_one_device(second_text: Any) -> None:
 
 def test_what_is_annotated_as_gathered_is_gathered_once(second_text: Any) -> None:
     sizes = second_text.Sizes(4, 512, 8, 64, 2048, 512, 128, 8)
-    found = lowered(second_text.program(sizes), {"x": 4, "y": 4}).partitioned.collectives
+    program = lowered(second_text.program(sizes), {"x": 4, "y": 4}).program
+    found = gspmd.partition(program, options={"constraints": "bind"}).collectives
     whole = 8 // 4 * 128 * 512 // 4 * 2  # bytes of a shard of the residual stream
     gathers = [c for c in found if c.kind == "all_gather" and c.axes == '"y"' and (c.count or 1) == sizes.layers]
     assert all(c.bytes == 3 * whole for c in gathers)

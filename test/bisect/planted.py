@@ -29,13 +29,13 @@ from gspmd.transforms.propagate import Propagate
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
-# Values of more than a mebibyte: smaller ones would be gathered, and every device would sort all of them.
+# Over eight devices: over four, less is sent if the value is gathered and every device sorts all of it.
 _SORTED = """"stablehlo.sort"(%4) ({ ^bb0(%l: tensor<f32>, %r: tensor<f32>):
     %s = stablehlo.compare LT, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>
     stablehlo.return %s : tensor<i1> }) {dimension = 1 : i64} : (tensor<576x576xf32>) -> tensor<576x576xf32>"""
-PROGRAM = f"""sdy.mesh @mesh = <["x"=2, "y"=2]>
-func.func public @main(%a: tensor<576x256xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
-                       %b: tensor<256x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}]>}},
+PROGRAM = f"""sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func public @main(%a: tensor<576x1024xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
+                       %b: tensor<1024x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}]>}},
                        %c: tensor<576x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
                        %v: tensor<64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}})
     -> (tensor<576x576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
@@ -43,7 +43,7 @@ func.func public @main(%a: tensor<576x256xf32> {{sdy.sharding = #sdy.sharding<@m
         tensor<576xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}},
         tensor<64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}]>}}) {{
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-    : (tensor<576x256xf32>, tensor<256x576xf32>) -> tensor<576x576xf32>
+    : (tensor<576x1024xf32>, tensor<1024x576xf32>) -> tensor<576x576xf32>
   %1 = stablehlo.subtract %0, %c : tensor<576x576xf32>
   %2 = stablehlo.reverse %v, dims = [0] : tensor<64xf32>
   %3 = stablehlo.transpose %1, dims = [1, 0] : (tensor<576x576xf32>) -> tensor<576x576xf32>

@@ -107,7 +107,8 @@ def test_steps_are_estimated_for_a_target() -> None:
 
 def test_annotations_of_gspmd_are_given_to_all() -> None:
     text = """module attributes {mhlo.num_partitions = 4 : i32} {
-    func.func public @main(%a: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"}) -> tensor<4xf32> {
+    func.func public @main(%a: tensor<8x4xf32> {mhlo.sharding = "{devices=[4,1]<=[4]}"})
+        -> (tensor<4xf32> {mhlo.sharding = "{replicated}"}) {
       %z = stablehlo.constant dense<0.0> : tensor<f32>
       %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0]
         : (tensor<8x4xf32>, tensor<f32>) -> tensor<4xf32>

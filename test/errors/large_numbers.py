@@ -77,6 +77,17 @@ def _tiled(text: str, devices: int) -> str:
 
 
 _X, _WHOLE = '[{"x"}, {}]', "[{}, {}]"
+_RUN_SPLIT = f"{{sdy.sharding = #sdy.sharding_per_value<[<@mesh, {_X}>]>}}"
+SLICED = over(
+    {"x": PRIME},
+    _X,
+    _X,
+    f"%s = stablehlo.slice %a [1:{PRIME}, 0:8] {_RUN_SPLIT} : (tensor<{PRIME}x8xf32>) -> tensor<{PRIME - 1}x8xf32>\n"
+    f"  %c = stablehlo.constant dense<0.0> : tensor<f32>\n"
+    f"  %r = stablehlo.pad %s, %c, low = [0, 0], high = [1, 0], interior = [0, 0] {_RUN_SPLIT} : "
+    f"(tensor<{PRIME - 1}x8xf32>, tensor<f32>) -> tensor<{PRIME}x8xf32>",
+    f"{PRIME}x8xf32",
+)
 
 PARTITIONED = {
     "one split dimension of a prime size": negated({"x": PRIME}, _X, _X, f"{PRIME}x8xf32"),
@@ -91,6 +102,7 @@ PARTITIONED = {
     "a cumulative sum of a dimension that is not split": over(
         {"x": 2}, '[{}, {"x"}]', '[{}, {"x"}]', _cumulative_sum(LARGE_PRIME), f"{LARGE_PRIME}x8xf32"
     ),
+    "a slice of a dimension over a prime is taken of all of it": SLICED,
     "sixteen axes in reverse order": _dot_reversed(16),
     "calls that are 200 deep": calls(200, 1),
     "calls of calls": calls(3, 20),
@@ -104,19 +116,6 @@ REFUSED = {
     "axes that change places": (
         negated({"x": PRIME, "y": 2}, '[{"x", "y"}, {}]', '[{"y", "x"}, {}]', f"{2 * PRIME}x8xf32"),
         "needs a list of 2000000014 devices, expected at most 1048576",
-    ),
-    "a slice of a dimension over a prime": (
-        over(
-            {"x": PRIME},
-            _X,
-            _X,
-            f"%s = stablehlo.slice %a [1:{PRIME}, 0:8] : (tensor<{PRIME}x8xf32>) -> tensor<{PRIME - 1}x8xf32>\n"
-            f"  %c = stablehlo.constant dense<0.0> : tensor<f32>\n"
-            f"  %r = stablehlo.pad %s, %c, low = [0, 0], high = [1, 0], interior = [0, 0] : "
-            f"(tensor<{PRIME - 1}x8xf32>, tensor<f32>) -> tensor<{PRIME}x8xf32>",
-            f"{PRIME}x8xf32",
-        ),
-        "exchanges parts of a dimension that is split 1000000007 times, expected at most 262144",
     ),
     "a mesh of 2^64 devices": (
         negated({"x": 2**32, "y": 2**32}, _X, _X, "8x8xf32"),

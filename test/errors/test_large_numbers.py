@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from large_numbers import PARTITIONED, PRIME, REFUSED, negated
+from large_numbers import PARTITIONED, PRIME, REFUSED, SLICED, negated
 
 import gspmd
 from gspmd.dialect.errors import Error
+from gspmd.pass_manager import PassManager
 from gspmd.tools import cli, opt
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 
 MOST_S = 20.0  # of this process; all take a second or two
 
@@ -46,6 +48,14 @@ def test_what_would_take_too_long_is_refused(name: str) -> None:
     started = time.process_time()
     with pytest.raises(Error, match=message):
         gspmd.partition(text)
+    assert time.process_time() - started < MOST_S
+
+
+def test_a_slice_that_is_run_split_over_a_prime_is_refused() -> None:
+    module = parse_module(SLICED, new_context())
+    started = time.process_time()
+    with pytest.raises(Error, match="parts of a dimension that is split 1000000007 times, expected at most 262144"):
+        PassManager(["gspmd-localize"]).run(module)
     assert time.process_time() - started < MOST_S
 
 

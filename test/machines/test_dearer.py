@@ -13,12 +13,12 @@ from gspmd.tools import cli
 
 PROGRAM = """
 sdy.mesh @mesh = <["x"=4, "y"=2]>
-func.func @main(%a: tensor<16x32xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}},
-                %b: tensor<16x{n}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}})
-    -> (tensor<32x{n}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{}}, {{"x"}}]>}}) {{
+func.func @main(%a: tensor<1024x64xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
+                %b: tensor<1024x{n}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}})
+    -> (tensor<64x{n}xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{"x"}}]>}}) {{
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0]
-    : (tensor<16x32xf32>, tensor<16x{n}xf32>) -> tensor<32x{n}xf32>
-  return %0 : tensor<32x{n}xf32>
+    : (tensor<1024x64xf32>, tensor<1024x{n}xf32>) -> tensor<64x{n}xf32>
+  return %0 : tensor<64x{n}xf32>
 }}
 """
 REDUCED = """HloModule m, num_partitions=8

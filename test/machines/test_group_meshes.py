@@ -283,16 +283,17 @@ def test_modules_without_groups_by_axes_are_not_checked(monkeypatch: pytest.Monk
 
 TWO_SUMS = """
 sdy.mesh @mesh = <["x"=8]>
-func.func public @main(%a: tensor<64x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
-    -> (tensor<32x8xf32>, tensor<16x8xf32>) {
+func.func public @main(%a: tensor<16384x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<8192x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(2)4}, {}]>},
+        tensor<4096x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x":(4)2}, {}]>}) {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
-  %r = stablehlo.reshape %a : (tensor<64x8xf32>) -> tensor<2x32x8xf32>
+  %r = stablehlo.reshape %a : (tensor<16384x8xf32>) -> tensor<2x8192x8xf32>
   %s = stablehlo.reduce(%r init: %c) applies stablehlo.add across dimensions = [0]
-    : (tensor<2x32x8xf32>, tensor<f32>) -> tensor<32x8xf32>
-  %q = stablehlo.reshape %a : (tensor<64x8xf32>) -> tensor<4x16x8xf32>
+    : (tensor<2x8192x8xf32>, tensor<f32>) -> tensor<8192x8xf32>
+  %q = stablehlo.reshape %a : (tensor<16384x8xf32>) -> tensor<4x4096x8xf32>
   %t = stablehlo.reduce(%q init: %c) applies stablehlo.add across dimensions = [0]
-    : (tensor<4x16x8xf32>, tensor<f32>) -> tensor<16x8xf32>
-  return %s, %t : tensor<32x8xf32>, tensor<16x8xf32>
+    : (tensor<4x4096x8xf32>, tensor<f32>) -> tensor<4096x8xf32>
+  return %s, %t : tensor<8192x8xf32>, tensor<4096x8xf32>
 }
 """
 

@@ -110,7 +110,8 @@ def test_a_function_is_traced_once() -> None:
     assert f.trace(*SHAPES).jaxpr.in_avals[0].shape == (64, 64)
     f.trace(*SHAPES).lower()
     f.lower(*SHAPES).compile()
-    np.testing.assert_array_equal(f(W, X), X @ W)
+    w, x = W % 8, X % 8  # sums of their products are exact in any order
+    np.testing.assert_array_equal(f(w, x), x @ w)
     assert traces == [1]
 
 

@@ -161,7 +161,7 @@ def test_commands_that_report_take_options_and_targets(command: str, tmp_path: P
 def test_explain_refuses_what_strict_mode_refuses_after_explaining_it(file: str, tmp_path: Path) -> None:
     code, text, errors = output("explain", file, "--strict")
     assert code == 1
-    assert "conflicts, 1 with communication" in text
+    assert "1 conflict, 1 with communication" in text
     assert len(errors.splitlines()) == 1
     assert "strict mode allows no reshard" in errors
     assert output("explain", file, "--strict=64KiB")[0] == 0

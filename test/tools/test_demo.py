@@ -24,7 +24,7 @@ def demo(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_model_trains_as_on_one_device(tmp_path: Path) -> None:
-    done = demo("mlp", "--steps", "3", "--recipe", "tp", "--set", "batch=32", "-o", str(tmp_path / "step.mlir"))
+    done = demo("mlp", "--steps", "3", "--recipe", "tp", "--set", "batch=256", "-o", str(tmp_path / "step.mlir"))
     assert done.returncode == 0, done.stderr
     assert "tensor parallelism" in done.stdout
     assert "all_reduce" in done.stdout

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gspmd.dialect.axes import starts_with
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
@@ -382,10 +383,26 @@ class ProblemBuilder:
         value = self.places.carried[value]
         if value in self.variable_of:
             return bool(self.domains.of(value).is_taken(number)[states[self.variable_of[value]]])
-        constraint = self.places.sharding[self.places.optional[value][number]]
-        copy = states[self._copies[value]] - 1 if value in self._copies else -1  # the first state is for none
-        domain = self.domains.copies(value)
-        return copy >= 0 and domain.numbers[copy] == domain.table.number(constraint)
+        constraint, table = self.places.optional[value][number], self.domains.table(value)
+        target = table.number(self.places.sharding[constraint])
+        at_hand = [self.domains.now(value)]
+        if value in self._copies and states[self._copies[value]]:  # the first state is for none
+            at_hand.append(int(self.domains.copies(value).numbers[states[self._copies[value]] - 1]))
+        if at_hand[-1] == target:
+            return True
+        moves = self.prices.moves(self.types[value], table, np.array(at_hand), np.array([target]))
+        return bool(moves[0] == moves.min()) and self._is_run_with(constraint, target, states)
+
+    def _is_run_with(self, value: int, placement: int, states: list[int]) -> bool:
+        """Whether a solution runs an operation that takes a value with this placement of it."""
+        for op in {use.op.index: use.op for use in self.places.uses[value] if use.op is not None}.values():
+            ways, state = self.class_of[op.index], states[self.op_variable[op.index]]
+            if any(
+                operand == value and numbers[state] == placement
+                for operand, numbers in zip(op.operands, ways.tensors, strict=False)
+            ):
+                return True
+        return False
 
     def _take_copy(
         self, value: int, table: int, targets: _Targets, variable: int | None, times: float, count: int
@@ -487,14 +504,25 @@ class ProblemBuilder:
         return [domain.table.number(each) for each in found if all(map(self.parts.has, each.dim_axes()))]
 
     def end(self, value: int, state: int) -> int:
-        """The placement of a free result that is a value in this state: sums are taken and padding left off."""
+        """The placement of a free result that is a value in this state: sums are taken and padding left off.
+
+        Where propagation has it as an argument of its type lies, and that is a part of what a device has, it is that.
+        """
         domain = self.domains.of(value)
-        number = int(domain.numbers[state])
+        number, targets = int(domain.numbers[state]), self._ends_of(value).numbers
+        before, is_like = self._given[value], bool(self.places.ends_like(value))
+        if is_like and domain.table.number(before) in targets and _is_part(before, domain.table.sharding(number)):
+            return domain.table.number(before)
         if self._is_end(domain, self.types[value].shape)[state]:
             return number
-        targets = self._ends_of(value).numbers
         costs = self.prices.moves(self.types[value], domain.table, np.array([number]), targets)
         return int(targets[costs[0].argmin()])
+
+
+def _is_part(sharding: TensorSharding, of: TensorSharding) -> bool:
+    """Whether a device's shard is a part of what it has of a value in another sharding."""
+    pairs = zip(sharding.dim_axes(), of.dim_axes(), strict=True)
+    return not of.unreduced and all(starts_with(axes, held) for axes, held in pairs)
 
 
 def _alike_in_layers(places: ValuePlaces) -> dict[int, Hashable]:

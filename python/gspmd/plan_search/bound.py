@@ -24,6 +24,7 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.ops import traits_of
+from gspmd.transforms.ops.custom_rules import CallPartitioner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,8 +49,9 @@ def work_bound_s(
 
     A device that does a part of an operation does at least its share of the arithmetic, and of what is written and read
     in any case (`_LeastTraffic`). The operations are those of the program without annotations, partitioned for one
-    device, and so without what is done twice. Where parts of it are manual, or arguments are sums over devices, there
-    is no such program; the operations are those of the program as it is, of which only the arithmetic counts.
+    device, and so without what is done twice; functions that split calls know their own devices alone, and with them
+    it is for these. Where parts of it are manual, or arguments are sums over devices, there is no such program; the
+    operations are those of the program as it is, of which only the arithmetic counts.
 
     `annotated` is the program as it is ingested, and `arguments` are those of `gspmd.partition`. Errors: those of
     `gspmd.partition`.
@@ -60,7 +62,8 @@ def work_bound_s(
     whole = read_program(module)
     with in_memory(whole) as top:
         strip(top)
-    put_mesh(whole, Mesh((("x", 1),), name="mesh"))
+    is_asked = any(isinstance(rule, CallPartitioner) for rule in (arguments.get("custom_rules") or {}).values())
+    put_mesh(whole, annotated.mesh if is_asked else Mesh((("x", 1),), name="mesh"))
     program = Program(model_of(api.partition(whole, **{**arguments, "target": ""}).module))
     buffers, total_s = Buffers(program), 0.0
     least = _LeastTraffic(program, buffers)

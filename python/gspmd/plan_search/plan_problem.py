@@ -22,6 +22,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.explanations.conflicts import mark_places, place_of
 from gspmd.explanations.explanation import explain
+from gspmd.partitioned_calls import leave_to_rules
 from gspmd.plan_search.meshes import is_annotated, put_mesh
 from gspmd.plan_search.pricing import Question, State
 from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
@@ -310,9 +311,13 @@ def bytes_of_part(type_: TensorType, sharding: TensorSharding) -> float:
 
 
 def _without_donation(module: ir.Module) -> tuple[ir.Module, list[dict[str, ir.Attribute]]]:
-    """A copy of which arguments are nobody's to keep where they lie; what was said of them."""
+    """A copy of which arguments are nobody's to keep where they lie; what was said of them.
+
+    Calls that functions split are left to their rules, which say of all ways at once what the functions take.
+    """
     copy = read_program(module)
     with in_memory(copy) as top:
+        leave_to_rules(top)
         function = main_function(top)
         count = len(function.regions[0].arguments)
         given = dictionaries(function, "arg_attrs", count)
