@@ -65,12 +65,12 @@ func.func @main(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>) -> (tensor<8xf32>, t
 
 // CHECK-LABEL: module
 // CHECK: func.func public @main
-// CHECK: stablehlo.custom_call @f(%arg0) {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{}]>]>}
-// CHECK: stablehlo.custom_call @g(%arg0) {gspmd.annotated, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{"axis_0"}]>]>}
+// CHECK: stablehlo.custom_call @f(%arg0) {gspmd.annotated, has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{}]>]>}
+// CHECK: stablehlo.custom_call @g(%arg0) {gspmd.annotated, has_side_effect = true, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>, <@mesh, [{"axis_0"}]>]>}
 // CHECK: stablehlo.custom_call @h(%arg0) {gspmd.annotated, mhlo.attributes = {k = 1 : i64}, sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"axis_0"}]>]>}
 func.func @main(%arg0: tensor<8xf32>) -> tensor<8xf32> {
-  %0:2 = stablehlo.custom_call @f(%arg0) {mhlo.sharding = "{{devices=[2]<=[2]}, {replicated}}"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
-  %1:2 = stablehlo.custom_call @g(%arg0) {mhlo.sharding = "{devices=[2]<=[2]}"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  %0:2 = stablehlo.custom_call @f(%arg0) {has_side_effect = true, mhlo.sharding = "{{devices=[2]<=[2]}, {replicated}}"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+  %1:2 = stablehlo.custom_call @g(%arg0) {has_side_effect = true, mhlo.sharding = "{devices=[2]<=[2]}"} : (tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
   %2 = stablehlo.custom_call @h(%arg0) {mhlo.attributes = {k = 1 : i64, mhlo.sharding = "{devices=[2]<=[2]}"}} : (tensor<8xf32>) -> tensor<8xf32>
   return %2 : tensor<8xf32>
 }

@@ -47,8 +47,8 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
             found.unlike = str(unlike)
             raise
 
-    def solve(problem: Problem, passes: int) -> Solution:
-        solution = solver.solve(problem, passes)
+    def solve(problem: Problem, passes: int, patience: int) -> Solution:
+        solution = solver.solve(problem, passes, patience)
         found.cost_s = solution.cost
         return solution
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes
-from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
+from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domains
 from gspmd.transforms.decide.objective import Objective
@@ -111,12 +111,26 @@ class OpClasses:
         for rule in (kind.rule, *self._work.other_rules(kind.info)):
             if rule.inference is None:
                 allowed = self._allowed(rule, kind) if self._parts.is_limited else None
-                ways = self._ways.of(rule, kind.held, kind.linear if rule is kind.rule else (), allowed)
+                linear = kind.linear if rule is kind.rule else ()
+                ways = self._ways.of(rule, kind.held, linear, allowed, self._is_exchanged(rule, kind))
                 yield self._with_local_forms(kind, ways, self._work_s(kind, ways))
         listed = [kind.placed, *([*kind.placed[:-1], number] for number in kind.wanted if number != kind.placed[-1])]
         for found in (*(self._as_it_is(kind, numbers) for numbers in listed), self._taken_apart(kind)):
             if found is not None:
                 yield found
+
+    def _is_exchanged(self, rule: OpShardingRule, kind: _OpKind) -> bool:
+        """Whether a tensor is split along a factor of which every device needs all, as propagation has it.
+
+        Then another factor may be split instead, even if it does not divide evenly.
+        """
+        if rule is not kind.rule or not (rule.exchanged or PERMUTATION in rule.kinds):
+            return False
+        return any(
+            rule.kinds[factor] is PERMUTATION or factor in rule.exchanged
+            for split in self._split(rule, kind)
+            for factor in split
+        )
 
     def _table(self, rank: int, kind: _OpKind) -> Placements:
         return self._parts.of(rank, kind.held)

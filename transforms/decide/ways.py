@@ -48,7 +48,7 @@ class WaysBook:
         self._fits: dict[int, Bools] = {}
         self._evens: dict[int, Bools] = {}
         self._shares: dict[int, Floats] = {}
-        self._known: dict[tuple[OpShardingRule, Axes, tuple[int, ...], Allowed | None], RuleWays] = {}
+        self._known: dict[tuple[OpShardingRule, Axes, tuple[int, ...], Allowed | None, bool], RuleWays] = {}
         lists = {each: number for number, each in enumerate(parts.lists)}
         self._joined = np.array([[lists.get(a + b, -1) for b in parts.lists] for a in parts.lists], np.int64)
 
@@ -69,6 +69,11 @@ class WaysBook:
             found = self._evens[size] = size % self.parts.count == 0 if size else self.parts.count == 1
         return found
 
+    def _padded(self, size: int) -> Bools:
+        """Which lists may split a factor of a size if what is padded is less than that."""
+        found: Bools = -(-size // self.parts.count) * self.parts.count < 2 * max(size, 1)
+        return found
+
     def _share(self, size: int) -> Floats:
         """The part of a factor that one device has, by list."""
         found = self._shares.get(size)
@@ -77,19 +82,23 @@ class WaysBook:
         return found
 
     def of(
-        self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...] = (), allowed: Allowed | None = None
-    ) -> RuleWays:
+        self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...] = (), allowed: Allowed | None = None,
+        may_pad: bool = False,
+    ) -> RuleWays:  # fmt: skip
         """All ways; where the operands `linear` are summands, also those that leave the sum to what comes after.
 
-        Where the mesh has many parts, factors are split over the lists that are `allowed` for each only.
+        Where the mesh has many parts, factors are split over the lists that are `allowed` for each only. With `may_pad`
+        factors may be split unevenly, if less is padded than there is.
         """
-        key = rule, manual, linear, allowed
+        key = rule, manual, linear, allowed, may_pad
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._make(rule, manual, linear, allowed)
+            found = self._known[key] = self._make(*key)
         return found
 
-    def _make(self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...], allowed: Allowed | None) -> RuleWays:
+    def _make(
+        self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...], allowed: Allowed | None, may_pad: bool
+    ) -> RuleWays:  # fmt: skip
         parts, kinds = self.parts, rule.kinds
         factors = [f for f, (kind, n) in enumerate(zip(kinds, rule.sizes, strict=True)) if kind is not NEED_REPLICATION]
         factors = [f for f in factors if rule.sizes[f] > 1]
@@ -105,7 +114,8 @@ class WaysBook:
         moves_inside = np.zeros(len(split), bool)
         for f in factors:
             n, lists, kind = rule.sizes[f], split[:, f], kinds[f]
-            valid &= (self._even(n) if f in rule.even else self.fits(n))[lists]
+            fits = self._even(n) if f in rule.even else self._padded(n) if may_pad else self.fits(n)
+            valid &= fits[lists]
             share *= self._share(n)[lists]
             if kind is not PASS_THROUGH:
                 if linear:
