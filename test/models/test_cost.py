@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
-from traced import MESHES, lower, partition
+from traced import lower, partition_as_written
 
 import gspmd
 from gspmd.costs.program_cost import CostReport, cost_of
 from gspmd.examples import decoder_lm, mlp
-
-MESHES["y8"] = {"y": 8}
 
 F32 = 4
 BATCH = 512  # of a perceptron: sending weights is cheaper than sending activations
 
 
 def report(example: Any, config: Any, mesh: str) -> CostReport:
-    return cost_of(partition(example, config, mesh).module)
+    return cost_of(partition_as_written(example, config, mesh).module)
 
 
 def gathered(elements: int, shards: int) -> float:
@@ -136,7 +134,7 @@ def counted(module: ir.Module, trips: int) -> dict[str, float]:
     [("2d", "8", True), ("2d", "4x2", False), ("2d", "2x2x2", True), ("fsdp", "4x2", True), ("tp", "4x2", False)],
 )
 def test_bytes_are_those_that_the_module_moves(recipe: str, mesh: str, scan: bool) -> None:
-    module = partition(decoder_lm, decoder_lm.Config(recipe=recipe, scan=scan, layers=3), mesh).module
+    module = partition_as_written(decoder_lm, decoder_lm.Config(recipe=recipe, scan=scan, layers=3), mesh).module
     found = cost_of(module)
     assert found.bytes_by_kind == pytest.approx(counted(module, 3), abs=0.5 * found.runs)
 
@@ -175,7 +173,7 @@ def test_memory_against_what_xla_allocates(name: str) -> None:
     gradients are held twice at once (a ratio of 0.53), and reuses a little more memory elsewhere (1.1 to 1.25).
     """
     example, config = PROGRAMS[name]
-    partitioned = partition(example, config, "4x2")
+    partitioned = partition_as_written(example, config, "4x2")
     found = cost_of(partitioned.module).memory
     stats = gspmd.compile(partitioned).loaded.get_compiled_memory_stats()
     pointers = 8 * len(partitioned.signature.outputs)  # XLA counts its table of results among them

@@ -27,12 +27,15 @@ MESHES: dict[str, dict[str, int]] = {
     "4x2": {"x": 4, "y": 2},
     "2x2x2": {"x": 2, "y": 2, "z": 2},
 }
+AS_WRITTEN = {"constraints": "bind", "effort": "fast"}
+TENSOR_MESHES = {"y8": {"y": 8}}
+"""Of one axis, over which recipes split heads and hidden units."""
 
 
 @functools.lru_cache(maxsize=16)
 def lower(example: Any, config: Any, mesh: str, shardy: bool = True) -> str:
     """The training step's text, annotated as Shardy or as GSPMD has it."""
-    axes = MESHES[mesh]
+    axes = (MESHES | TENSOR_MESHES)[mesh]
     devices = np.array(jax.devices()[: math.prod(axes.values())]).reshape(tuple(axes.values()))
     before = jax.config.jax_use_shardy_partitioner
     jax.config.update("jax_use_shardy_partitioner", shardy)
@@ -67,11 +70,13 @@ _LISTED = STEPS - {"sdy.all_slice", "sdy.reshard"}
 
 
 @functools.lru_cache(maxsize=16)
-def moves(example: Any, config: Any, mesh: str, shardy: bool = True) -> tuple[Move, ...]:
-    """What resharding inserts into the step, in order; cuts, which cost nothing, left out."""
-    module = read_program(lower(example, config, mesh, shardy), new_context())
+def moves(example: Any, config: Any, mesh: str, as_written: bool = True) -> tuple[Move, ...]:
+    """What resharding inserts into the step, run as it is written or as is decided, in order; cuts, which cost nothing,
+    left out.
+    """
+    module = read_program(lower(example, config, mesh), new_context())
     manager = PassManager()
-    for pass_ in default_pipeline({})[:4]:  # up to the reshards
+    for pass_ in default_pipeline(AS_WRITTEN if as_written else {})[:4]:  # up to the reshards
         manager.add(pass_)
     manager.run(module)
     found: list[Move] = []
@@ -95,3 +100,8 @@ def moves(example: Any, config: Any, mesh: str, shardy: bool = True) -> tuple[Mo
 
 def partition(example: Any, config: Any, mesh: str, shardy: bool = True) -> api.Partitioned:
     return api.partition(lower(example, config, mesh, shardy))
+
+
+def partition_as_written(example: Any, config: Any, mesh: str) -> api.Partitioned:
+    """Where values lie as annotations have them, and all of these bind."""
+    return api.partition(lower(example, config, mesh), options=AS_WRITTEN)

@@ -66,7 +66,7 @@ def test_the_loss_of_several_steps_is_that_of_one_device() -> None:
 @pytest.mark.parametrize(
     ("example", "config"),
     [
-        (mlp, mlp.Config(recipe="tp")),
+        (mlp, mlp.Config(recipe="tp", batch=512)),
         (decoder_lm, decoder_lm.Config(recipe="dp", scan=True, model=32, hidden=64, sequence=8, vocabulary=32)),
     ],
     ids=["tensor parallel", "scanned decoder"],
