@@ -7,7 +7,7 @@ import functools
 import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -65,13 +65,16 @@ def gpus(count: int) -> Devices:
     return tuple(found.devices)
 
 
-def load(partitioner: str, text: str, devices: Devices, mesh: Mesh | None = None) -> Any:
-    """The program as PJRT has it for these devices, partitioned with gspmd or by XLA.
+def load(
+    partitioner: str, text: str, devices: Devices, mesh: Mesh | None = None, options: Mapping[str, Any] | None = None
+) -> Any:
+    """The program as PJRT has it for these devices, partitioned with gspmd, with options of its passes, or by XLA.
 
     `mesh` is the program's, where its annotations have to be translated for XLA GSPMD.
     """
     if partitioner not in (xla.GSPMD, xla.SHARDY):
-        module, _ = read_partitioned(api.partition(text).module_text, devices[0].platform)
+        partitioned = api.partition(text, options=options)
+        module, _ = read_partitioned(partitioned.module_text, devices[0].platform)
         return _compiled(module, devices, use_shardy=True)
     module = parse_module(text, new_context())
     if mesh is not None:
@@ -89,9 +92,9 @@ def _compiled(module: Any, devices: Devices, use_shardy: bool) -> Any:
 class Compiled:
     """A program partitioned with gspmd, or by XLA, and compiled for these devices."""
 
-    def __init__(self, partitioner: str, text: str, devices: Devices) -> None:
+    def __init__(self, partitioner: str, text: str, devices: Devices, options: Mapping[str, Any] | None = None) -> None:
         self.partitioner, self.devices = partitioner, devices
-        self.executable = load(partitioner, text, devices)
+        self.executable = load(partitioner, text, devices, options=options)
         self.text = self.executable.hlo_modules()[0].to_string()
 
     def result(self, model: str) -> Result:

@@ -1,7 +1,7 @@
 """What partitioned models send, hold and compute on a device, beside what XLA's partitioners make of them.
 
-Usage: `python benchmarks/quality.py [--only NAME,..] [--devices 8,64] [--rounds 15] [--gpus] [--markdown FILE]
-[--json FILE]`.
+Usage: `python benchmarks/quality.py [--only NAME,..] [--devices 8,64] [--rounds 15] [--options JSON] [--gpus]
+[--markdown FILE] [--json FILE]`.
 
 Every program is compiled by XLA for CPUs, ours after gspmd has partitioned it, and everything is counted in the
 optimised HLO that comes out, in the same way. On 8 devices the three programs are called in turn, `--rounds` times.
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not any(part in name for part in options.only):
                 continue
             programs = [
-                compiled.Compiled(how, model.lower(devices, shardy=how != xla.GSPMD), chosen)
+                compiled.Compiled(how, model.lower(devices, shardy=how != xla.GSPMD), chosen, options.options)
                 for how in (OURS, xla.GSPMD, xla.SHARDY)
             ]
             results = [program.result(name) for program in programs]
@@ -60,6 +60,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=lambda t: t.split(","), default=[""], metavar="NAME,..", help="some models only")
     parser.add_argument("--devices", type=counts, default=[8, 64], help="8, 64 or both (8,64)")
     parser.add_argument("--rounds", type=int, default=15, help="timed calls on 8 virtual devices (15); 0 for none")
+    parser.add_argument("--options", type=json.loads, metavar="JSON", help="options of gspmd's passes")
     parser.add_argument("--gpus", action="store_true", help="compile for GPUs of which this machine has one")
     parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
