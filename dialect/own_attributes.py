@@ -109,6 +109,9 @@ KEPT_BY_FIRST = "gspmd.kept_by_first"
 TAKEN_APART = "gspmd.taken_apart"
 """A value as summands of which only the sum is known: from `gspmd-ingest` to `gspmd-localize`."""
 
+SPLIT_BY_RULE = "gspmd.split_by_rule"
+"""A call of `custom_partitioning` that is split by the rule on it alone: within a search."""
+
 JOINED_SLICES = "gspmd.joined_slices"
 """The slices `[start, limit)` of its operand along a dimension, one after the other. It is made where operand and
 result are split alike along that dimension: from `gspmd-reshard` to `gspmd-localize`."""

@@ -8,16 +8,19 @@ from gspmd.dialect.error_pages.page import Example, Page
 _PARTITION = "gspmd partition program.mlir"
 
 
-def _program(*lines: str, argument: str = 'sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>', after: str = "") -> Example:
-    """A program whose argument has the annotation, with these operations."""
+def _program(
+    *lines: str, argument: str = 'sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>', after: str = "",
+    returns: tuple[str, str] = ("%a", "tensor<8xf32>"),
+) -> Example:  # fmt: skip
+    """A program whose argument has the annotation, with these operations; `returns` is a value and its type."""
     text = "".join(f"  {line}\n" for line in lines)
     attributes = f" {{{argument}}}" if argument else ""
     return Example(
         _PARTITION,
         text=f"""\
 sdy.mesh @mesh = <["x"=4]>
-func.func public @main(%a: tensor<8xf32>{attributes}) -> tensor<8xf32> {{
-{text}  return %a : tensor<8xf32>
+func.func public @main(%a: tensor<8xf32>{attributes}) -> {returns[1]} {{
+{text}  return {" : ".join(returns)}
 }}
 {after}""",
     )
@@ -45,7 +48,10 @@ PAGES = (
         "Nobody but its author knows which dimensions of a custom call belong together. For calls of "
         "`jax.experimental.custom_partitioning`, functions of the Python program know; what is wrong with what they "
         "return is told with this code, too.",
-        _program("%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>"),
+        _program(
+            "%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>",
+            returns=("%0", "tensor<8xf32>"),
+        ),
         "Give it a rule, as --custom-rule 'my_kernel=([i])->([i])', put it into a manual computation, or compute it "
         "whole with --replicate-unsupported. Partition programs with custom_partitioning by gspmd.jit.",
     ),
@@ -94,7 +100,7 @@ func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
         "A program that communicates by itself",
         "Partitioning is for programs that are written for one device. Collectives, and partition_id, mean something "
         "only in manual computations, along their axes.",
-        _program("%0 = stablehlo.partition_id : tensor<ui32>"),
+        _program("%0 = stablehlo.partition_id : tensor<ui32>", returns=("%0", "tensor<ui32>")),
         "Give the program before it was partitioned, or put the operations into a manual computation (shard_map).",
     ),
     Page(

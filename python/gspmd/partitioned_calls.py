@@ -17,6 +17,7 @@ from gspmd.dialect.device_order import DeviceOrder
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.orders import aligned_order, renamed
+from gspmd.dialect.own_attributes import SPLIT_BY_RULE
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sdy_attrs import SdyCodec, write_manual_axes
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated
@@ -47,7 +48,6 @@ from gspmd.transforms.propagate import complete
 
 Shardings = tuple[TensorSharding, ...]
 _CALLED = "called_computations"
-_BY_RULE = "gspmd.split_by_rule"
 
 
 def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
@@ -73,7 +73,7 @@ def leave_to_rules(module: Operation) -> None:
     for function in functions(module):
         for op in custom_calls(function):
             if RULE in op.attributes and text_of(op.attributes["call_target_name"]) == CUSTOM_PARTITIONING:
-                op.attributes["call_target_name"] = ir.StringAttr.get(_BY_RULE, context_of(op))
+                op.attributes["call_target_name"] = ir.StringAttr.get(SPLIT_BY_RULE, context_of(op))
                 op.attributes.pop(_CALLED, None)
 
 

@@ -86,9 +86,9 @@ func.func private @greater(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>, %j
   %0 = stablehlo.compare GT, %a, %b, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
   return %0 : tensor<i1>
 }
-func.func public @main(%a: tensor<3x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
-    -> (tensor<3x2xf32>, tensor<3x2xi32>) {
-  %places = stablehlo.iota dim = 1 : tensor<3x8xi32>
+func.func public @main(%a: tensor<1x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>})
+    -> (tensor<1x2xf32>, tensor<1x2xi32>) {
+  %places = stablehlo.iota dim = 1 : tensor<1x8xi32>
   %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %none = stablehlo.constant dense<-1> : tensor<i32>
   %0:2 = stablehlo.custom_call @ApproxTopK(%a, %places, %low, %none) {
@@ -96,6 +96,6 @@ func.func public @main(%a: tensor<3x8xf32> {sdy.sharding = #sdy.sharding<@mesh, 
     mhlo.backend_config = {
       aggregate_to_topk = true, recall_target = 9.5e-01 : f32, reduction_dim = 1 : i64,
       reduction_input_size_override = -1 : i64, top_k = 2 : i64}
-  } : (tensor<3x8xf32>, tensor<3x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)
-  return %0#0, %0#1 : tensor<3x2xf32>, tensor<3x2xi32>
+  } : (tensor<1x8xf32>, tensor<1x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<1x2xf32>, tensor<1x2xi32>)
+  return %0#0, %0#1 : tensor<1x2xf32>, tensor<1x2xi32>
 }
