@@ -221,7 +221,7 @@ def test_results_of_every_layer(watch: Watch) -> None:
 @pytest.mark.parametrize("gives", range(2))
 def test_memory_that_results_take(gives: int, watch: Watch) -> None:
     """Arguments that give their memory to a result of their layer; to one of the next layer, they are left alone."""
-    results = ", ".join(f"%c{i}" for i in range(1, 13)) + " : " + ", ".join(["tensor<8x8xf32>"] * 12)
+    results = ", ".join(f"%x{i}" for i in range(1, 13)) + " : " + ", ".join(["tensor<8x8xf32>"] * 12)
     text = layers(12, LAYER, results, ", ".join(["tensor<8x8xf32>"] * 12))
     for i in range(1, 13):
         alias = f"tf.aliasing_output = {(i - 1 + gives) % 12} : i32"
