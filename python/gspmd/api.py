@@ -169,7 +169,8 @@ def passes_of(
     for name in options or {}:
         if name.replace("-", "_") in (*given, "custom_rules"):
             raise UsageError(f"option '{name}' is an argument of its own", hint="leave it out of options")
-    return default_pipeline({**given, **(options or {})})
+    bound = {"constraints": "bind"} if given["strict"] else {}  # what is asked for is what may be moved
+    return default_pipeline({**given, **bound, **(options or {})})
 
 
 def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
