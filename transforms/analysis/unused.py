@@ -8,16 +8,20 @@ from gspmd.transforms.ops import traits_of
 
 
 class PlainOps:
-    """Which operations compute their results and no more, worked out once for each name."""
+    """Which operations compute their results and no more, worked out once for each name.
 
-    def __init__(self) -> None:
+    With `calls`, so do calls that have no side effects, as far as they say.
+    """
+
+    def __init__(self, calls: bool = True) -> None:
+        self._calls = calls
         self._known: dict[str, bool] = {}  # by name, of operations without regions
 
     def has(self, op: Operation) -> bool:
         """Whether it computes its results and no more, and so does all that is inside."""
         name = op.name
         if name == CUSTOM_CALL:
-            plain = not has_side_effect(op.attributes)
+            plain = self._calls and not has_side_effect(op.attributes)
         else:
             known = self._known.get(name)
             if known is None:
@@ -32,9 +36,8 @@ def is_used(op: Operation) -> bool:
     return any(result.is_used for result in op.results) if len(op.results) > 1 else op.results[0].is_used
 
 
-def drop_unused(block: Block, plain: PlainOps | None = None) -> None:
+def drop_unused(block: Block, plain: PlainOps) -> None:
     """Drop what computes something that nothing uses, in a block and in all that is inside."""
-    plain = plain or PlainOps()
     last = block.last
     left = None if last is None else last.previous
     while left is not None:

@@ -16,7 +16,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported
 from gspmd.dialect.limits import MAX_DEVICES
 from gspmd.dialect.sdy_attrs import write_mesh
-from gspmd.transforms.analysis.unused import drop_unused
+from gspmd.transforms.analysis.unused import PlainOps, drop_unused
 from gspmd.transforms.ingest.annotate import rewrite_annotations
 from gspmd.transforms.ingest.annotations import FRONTEND, called_by, read_annotations, stripped
 from gspmd.transforms.ingest.batched_lookups import batch_lookups, joins_indices
@@ -105,7 +105,7 @@ class Ingest(Pass):
                 cancel_reversals(found.main)
             if found.rearranges:
                 join_shifts(found.main)
-            drop_unused(found.main.regions[0])
+            drop_unused(found.main.regions[0], PlainOps(calls=False))  # functions may be asked about calls
             if not found.all(GROUP):  # which are about values, not about their uses
                 merge_constants(found.main)
             _write_module(module, target)
