@@ -12,11 +12,11 @@ pytest.importorskip("libtpu")
 TOPOLOGIES = {"v3": "4x4", "v4": "2x2x4", "v5e": "4x4", "v5p": "2x2x4", "v6e": "4x4"}
 PARTIAL = """
 sdy.mesh @mesh = <["x"={x}, "y"=4]>
-func.func @main(%a: tensor<{rows}x512x{element}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
-                %b: tensor<512x{n}x{element}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}]>}})
+func.func @main(%a: tensor<{rows}x32768x{element}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{"y"}}]>}},
+                %b: tensor<32768x{n}x{element}> {{sdy.sharding = #sdy.sharding<@mesh, [{{"y"}}, {{}}]>}})
     -> (tensor<{rows}x{n}x{element}> {{sdy.sharding = #sdy.sharding<@mesh, [{scattered}]>}}) {{
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-    : (tensor<{rows}x512x{element}>, tensor<512x{n}x{element}>) -> tensor<{rows}x{n}x{element}>
+    : (tensor<{rows}x32768x{element}>, tensor<32768x{n}x{element}>) -> tensor<{rows}x{n}x{element}>
   return %0 : tensor<{rows}x{n}x{element}>
 }}
 """

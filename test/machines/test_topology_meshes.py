@@ -209,15 +209,23 @@ def test_a_hybrid_mesh_is_priced_and_compiled_by_its_slices() -> None:
     shapes = jax.ShapeDtypeStruct((2048, 4096), jnp.float32), jax.ShapeDtypeStruct((8192, 2048), jnp.float32)
     lowered = gspmd.jit(step, in_shardings=shardings, out_shardings=shardings[0]).lower(*shapes)
     assert str(lowered.hardware) == "tpu:v5e:2x4*2@S2.Y2:2.Y2.X2 (looked up: 16 x TPU v5 lite)"
-    steps = [(each.kind, each.axes) for each in lowered.partitioned.collectives][-3:]
+    steps = [(each.kind, each.axes) for each in lowered.partitioned.collectives][-4:]
     inside, across = '"data":(2)2', '"data":(1)2'
-    assert steps == [("reduce_scatter", inside), ("all_reduce", across), ("all_gather", inside)]
+    scatters, gathers = (
+        [("reduce_scatter", inside), ("reduce_scatter", across)],
+        [("all_gather", across), ("all_gather", inside)],
+    )
+    assert steps == scatters + gathers
     flat = gspmd.cost(gspmd.partition(lowered.program), target=lowered.hardware.target)
     assert lowered.cost().communication_s < 0.9 * flat.communication_s
     step_time = lowered.compile().step_time()
     between = [each for each in step_time.collectives if "recv" in each.name]
-    assert [(each.kind, each.devices, each.sent_bytes) for each in between] == [("all_reduce", 2, 2048 * 1024 * 4 / 2)]
-    assert between[0].time_s == pytest.approx(1e-5 + 2048 * 1024 * 4 / 2 / 3.125e9)
+    shard = 2048 * 1024 * 4 / 2 / 2  # of what is scattered inside already
+    assert [(each.kind, each.devices, each.sent_bytes) for each in between] == [
+        ("reduce_scatter", 2, shard),
+        ("all_gather", 2, shard),
+    ]
+    assert between[0].time_s == pytest.approx(1e-5 + shard / 3.125e9)
 
 
 @needs_libtpu
