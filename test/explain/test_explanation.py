@@ -301,6 +301,14 @@ def test_conflicts_account_for_every_collective(text: str) -> None:
         assert not chosen or chosen[0].time_s <= 1.1 * times[0]
 
 
+def test_options_of_decisions_count_as_in_partitioning() -> None:
+    text = lowered(mlp, mlp.Config())
+    for options in ({"constraints": "bind"}, {"effort": "fast"}):
+        partitioned = gspmd.partition(text, options=options)
+        assert str(explain(text, options=options).partitioned.module) == str(partitioned.module)
+        assert str(partitioned.module) != str(gspmd.partition(text).module)
+
+
 def test_a_conflict_says_what_each_tensor_wanted_and_why() -> None:
     program = """
     sdy.mesh @mesh = <["x"=4]>

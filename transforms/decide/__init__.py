@@ -65,7 +65,11 @@ class Decide(PlanningPass):
     )
 
     def run(self, module: Operation) -> None:
-        decide(module, self.replicate_unsupported, self.target, self.effort, self.constraints)
+        self.decided(module)
+
+    def decided(self, module: Operation) -> Decided:
+        """Run the pass; returns what was decided."""
+        return decide(module, self.replicate_unsupported, self.target, self.effort, self.constraints)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -48,8 +48,11 @@ class Reshard(PlanningPass):
         return self.strict  # every reshard that no annotation asks for is listed
 
     def run(self, module: Operation) -> None:
-        allowed_bytes = self.strict_bytes if self.strict else None
-        reshard(
+        self.resharded(module, self.strict_bytes if self.strict else None)
+
+    def resharded(self, module: Operation, allowed_bytes: int | None) -> list[Decision]:
+        """Run the pass, with this limit for reshards that no annotation asks for; returns what was done."""
+        return reshard(
             module,
             self.replicate_unsupported,
             self.target,

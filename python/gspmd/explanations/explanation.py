@@ -27,7 +27,7 @@ from gspmd.explanations.derivations import Derivation, Explainer, Origin
 from gspmd.explanations.value_names import GivenNames, given_text
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
-from gspmd.transforms.decide import ChangedValue, Decide, decide
+from gspmd.transforms.decide import ChangedValue, Decide
 from gspmd.transforms.decide.terms import Terms, terms_of
 from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.reading import model_of
@@ -36,7 +36,7 @@ from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
-from gspmd.transforms.reshard import Reshard, reshard
+from gspmd.transforms.reshard import Reshard
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,12 +155,10 @@ class Explanation:
         with module.context, ir.Location.unknown(module.context):
             mark_places(self.explainer)
             self.explainer.completion.write()
-            planned = self._reshard
-            limits = planned.max_temporary_bytes, planned.max_reshard_moves
-            decided = decide(top, planned.replicate_unsupported, planned.target, self._decide.effort)
+            decided = self._decide.decided(top)
             refined = tuple(map(self._refined, decided.changed))
             terms = terms_of(decided.problem, decided.solution.states)  # as long as the program is as it was
-            moved = reshard(top, planned.replicate_unsupported, planned.target, None, *limits)
+            moved = self._reshard.resharded(top, None)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
