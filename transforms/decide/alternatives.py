@@ -81,7 +81,7 @@ class Alternatives:
             if use.op is not None and use.op.index != op.index:
                 ways, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]
                 found.add(int(ways.tensors[use.op.operands.index(source.value)][state]))
-            elif use.need is not None and use.order not in problem.optional:
+            elif use.need is not None and use.order not in problem.optional_orders:
                 found.add(problem.domains.table(value).number(use.need))
         return np.array(sorted(found))
 

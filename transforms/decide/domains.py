@@ -53,7 +53,7 @@ def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
 class Domains:
     """The domains of a program's values, each kind made once. `fits` says of a size which lists may split it.
 
-    What a loop only reads holds `loop_bytes` more at most. If `values_stay`, a value is as propagation has it, or
+    What a loop carries or reads holds `loop_bytes` more at most. If `values_stay`, a value is as propagation has it, or
     summands of which the sum is not taken yet.
     """
 

@@ -67,7 +67,7 @@ class ProblemBuilder:
     """Builds the problem of a program whose shardings are complete.
 
     `variable_of` has the variables of values, `op_variable` and `class_of` those of operations and their ways, by
-    index; `handed_on` the values without one; `optional` the orders of constraints that bind nothing. Values of which
+    index; `handed_on` the values without one; `optional_orders` those of constraints that bind nothing. Values of which
     `alike` says the same have one variable, and moves of a value count as often as `moved` says. If `values_stay` as
     propagation has them, only ways are chosen.
     """
@@ -97,7 +97,7 @@ class ProblemBuilder:
         self.class_of: dict[int, OpClass] = {}
         self.handed_on: dict[int, HandedOn] = {}
         self._moved = moved
-        self.optional = {places.same[each].order for results in places.optional.values() for each in results}
+        self.optional_orders = {places.same[each].order for results in places.optional.values() for each in results}
         self._alike = _alike_in_layers(places) | dict(alike or {})
         self._shared: dict[Hashable, int] = {}  # the variables of what is alike
         self._looked_at: set[int] = set()  # values of which it is known whether they are handed on
@@ -109,7 +109,7 @@ class ProblemBuilder:
         for place in self.places.place.values():
             self._add_op(place)
         for use in self.places.all():
-            if use.op is None and not self.places.is_free[use.value] and use.order not in self.optional:
+            if use.op is None and not self.places.is_free[use.value] and use.order not in self.optional_orders:
                 self._add_need(use)
         self._add_ends()
         return self.problem
@@ -374,7 +374,7 @@ class ProblemBuilder:
         users, pending = set[int](), [value]
         while pending:
             each = pending.pop()
-            users.update(use.order for use in self.places.uses[each] if use.order not in self.optional)
+            users.update(use.order for use in self.places.uses[each] if use.order not in self.optional_orders)
             pending += self.places.again.get(each, ())
         return len(users) > 1
 
@@ -395,12 +395,10 @@ class ProblemBuilder:
 
     def _is_run_with(self, value: int, placement: int, states: list[int]) -> bool:
         """Whether a solution runs an operation that takes a value with this placement of it."""
-        for op in {use.op.index: use.op for use in self.places.uses[value] if use.op is not None}.values():
+        for op in (use.op for use in self.places.uses[value] if use.op is not None):
             ways, state = self.class_of[op.index], states[self.op_variable[op.index]]
-            if any(
-                operand == value and numbers[state] == placement
-                for operand, numbers in zip(op.operands, ways.tensors, strict=False)
-            ):
+            tensors = zip(op.operands, ways.tensors, strict=False)
+            if any(operand == value and numbers[state] == placement for operand, numbers in tensors):
                 return True
         return False
 

@@ -381,7 +381,7 @@ class _Messages:
             if found is not None:
                 self._few = min(2 * self._few, FEW)
                 return found, self._cost(found), width
-            if self._few <= 1:  # then one of them
+            if self._few <= 1:  # then of fewer solutions
                 if len(solutions) == 1:
                     return solutions[0], self._cost(solutions[0]), 0.0
                 solutions = sorted(solutions, key=self._cost)[:-1]

@@ -23,11 +23,9 @@ def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:
     }
     changed = places.write(before, ends)
     not_taken = _not_taken(builder, states)
+    program, unit = places.program, ir.UnitAttr.get(places.annotated.codec.context)
     for constraint in not_taken:
-        program = places.program
-        program.ops[program.value_def[constraint]].ir.attributes[NOT_TAKEN] = ir.UnitAttr.get(
-            places.annotated.codec.context
-        )
+        program.ops[program.value_def[constraint]].ir.attributes[NOT_TAKEN] = unit
     _write_ways(builder, states, not_taken)
     return changed
 
