@@ -69,6 +69,16 @@ def test_a_kernel_is_the_program_of_one_device(effects: bool) -> None:
     close(fun(MATRICES), jax.jit(kernel)(MATRICES))
 
 
+@pytest.mark.parametrize("sizes", [{"x": 1}, {"x": 1, "y": 1}])
+@pytest.mark.parametrize("is_manual", [True, False])
+def test_over_a_mesh_of_one_device_a_kernel_is_what_it_is(sizes: dict[str, int], is_manual: bool) -> None:
+    axes = mesh(**sizes)
+    kernel = over(axes, factored, P("x")) if is_manual else factored
+    fun = gspmd.jit(kernel, mesh=axes, in_shardings=P("x"))
+    assert "lapack_spotrf_ffi" in fun.lower(MATRICES).partitioned.module_text
+    close(fun(MATRICES), FACTORS)
+
+
 def test_a_donated_argument_becomes_the_result_of_a_kernel() -> None:
     axes = mesh(x=8)
     fun = gspmd.jit(over(axes, factored, P("x")), mesh=axes, donate_argnums=0)

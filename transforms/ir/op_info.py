@@ -18,7 +18,10 @@ CUSTOM_CALL = "stablehlo.custom_call"
 
 
 class ManualScope(enum.Enum):
-    """How many axes of the mesh the manual computations around an operation hold, of those with several devices."""
+    """How many axes of the mesh the manual computations around an operation hold, of those with several devices.
+
+    Where the mesh has one device, everything is written for it.
+    """
 
     NONE = enum.auto()
     SOME = enum.auto()
@@ -27,7 +30,7 @@ class ManualScope(enum.Enum):
     @staticmethod
     def of(held: int, axes: int) -> ManualScope:
         """Of `held` out of `axes`."""
-        return ManualScope.NONE if not held else ManualScope.ALL if held == axes else ManualScope.SOME
+        return ManualScope.ALL if held == axes else ManualScope.SOME if held else ManualScope.NONE
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

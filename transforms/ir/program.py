@@ -75,7 +75,7 @@ class Program:
         self._infos = infos_of(module)
         # What the manual computations around what is read hold, and how much of the mesh that is.
         self._held: frozenset[str] = frozenset()
-        self._scope = ManualScope.NONE
+        self._scope = ManualScope.of(0, self._num_axes)
         self.function = main_function(module)
         self.body = self._read_block(self.function.regions[0], None)
 

@@ -51,7 +51,7 @@ class Localizer:
         self.emit = emit
         self.placed: dict[Value, ShardedType] = {}
         self._infos = InfoReader()
-        self._scope = ManualScope.NONE  # of `emit.held`
+        self._scope = ManualScope.of(0, len(annotated.mesh.all_axes()))  # of `emit.held`
         self._whole: dict[int, TensorSharding] = {}
         self._local: dict[ShardedType, TensorType] = {}
         self._regions: list[Operation] = []
