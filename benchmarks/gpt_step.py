@@ -75,7 +75,7 @@ class Trained:
         started = time.perf_counter()
         compiled = jitted.lower(self.state, self.batch).compile()
         self.compile_s = time.perf_counter() - started
-        executable = compiled.runtime_executable() if how == PEER else compiled.executable.loaded
+        executable = compiled.runtime_executable()
         self.text = executable.hlo_modules()[0].to_string()
         memory = executable.get_compiled_memory_stats()
         self.temporary_bytes = memory.temp_size_in_bytes

@@ -69,7 +69,7 @@ def measure(task: Task, how: str) -> dict[str, Any]:
         compile_s = time.perf_counter() - started
     else:
         compiled = compile_for(ours, task.target, compiler_options=task.compiler_options)
-        compile_s, executable = compiled.compile_s, compiled.executable
+        compile_s, executable = compiled.compile_s, compiled.runtime_executable()
         found["module_bytes"] = len(ours.module_text)
     model = cost(ours, original=_lowered(task.model, task.mesh) if task.model else program)
     found |= {"partition_s": partition_s, "compile_s": compile_s}

@@ -80,7 +80,8 @@ GIVEN = "gspmd.given"
 completed: from `gspmd-propagate` to `gspmd-decide`."""
 
 DECIDED = "gspmd.decided"
-"""On `@main`: how operations are run is decided. From `gspmd-decide` to `gspmd-reshard`."""
+"""On `@main`: how operations are run is decided, for the hardware that this names, laid out as it says: from
+`gspmd-decide` to `gspmd-reshard`."""
 
 RUNS = "gspmd.runs"
 """The shardings of an operation's operands and results as it is run, where these are not as its values are: from

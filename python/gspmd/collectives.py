@@ -15,8 +15,9 @@ from gspmd.dialect.notation import parse_bare_axes
 from gspmd.dialect.own_attributes import AXES, CAUSE
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.emit.builder import bytes_of
-from gspmd.transforms.ir.collective_groups import kind_of
+from gspmd.transforms.ir.collective_groups import kind_of, pairs_of
 from gspmd.transforms.ir.collective_notes import axes_of
+from gspmd.transforms.ir.groups import reach_of
 from gspmd.transforms.ir.modules import functions
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
@@ -62,15 +63,21 @@ def collective_operations(module: Operation, mesh: Mesh) -> Iterator[tuple[Opera
 def time_of(op: Operation, collective: Collective, mesh: Mesh, hardware: Hardware) -> float:
     """Seconds that a collective takes each time it runs."""
     local, axes = _operand_bytes(op), _axes_of(collective, mesh)
-    return collective_time(collective.kind, local, size_of(axes), hardware, axes)
+    return collective_time(collective.kind, local, size_of(axes), hardware, axes, _reach(op, mesh))
 
 
 def traffic_of(module: Operation, mesh: Mesh) -> tuple[Traffic, ...]:
     """What the collectives send, equal ones together, for laying the mesh onto a torus."""
-    runs: Counter[tuple[str, float, Axes]] = Counter()
+    runs: Counter[tuple[str, float, Axes, int]] = Counter()
     for op, collective in collective_operations(module, mesh):
-        runs[collective.kind, _operand_bytes(op), _axes_of(collective, mesh)] += collective.count or 1
-    return tuple(Traffic(*what, count) for what, count in runs.items())
+        axes = _axes_of(collective, mesh)
+        runs[collective.kind, _operand_bytes(op), axes, _reach(op, mesh)] += collective.count or 1
+    return tuple(Traffic(kind, size, axes, count, reach) for (kind, size, axes, reach), count in runs.items())
+
+
+def _reach(op: Operation, mesh: Mesh) -> int:
+    """How far the messages of a permute go along an axis."""
+    return reach_of(mesh, pairs_of(op)) if kind_of(op) == "collective_permute" else 1
 
 
 def _axes_of(collective: Collective, mesh: Mesh) -> Axes:

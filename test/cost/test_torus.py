@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 from gspmd.api import partition
 from gspmd.collectives import traffic_of
+from gspmd.compiled.step_time import permute_seconds
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
+from gspmd.transforms.ir.groups import reach_of
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.cost import collective_time
 from gspmd.transforms.machine.target_file import read_hardware, read_target
@@ -146,3 +149,33 @@ def test_traffic_counts_operands() -> None:
     product = partition(program)
     (traffic,) = traffic_of(model_of(product.module), product.mesh)
     assert traffic == Traffic("all_gather", 128 * 1024 * 4, (Axis("x", 1, 8),))
+
+
+def test_permutes_take_as_long_as_their_messages_go_far() -> None:
+    """A shift uses each link once; half of a line's devices send over one of its links to transpose an array."""
+    mesh = Mesh((("x", 8), ("y", 8)))
+    target = read_target("tpu:v5e:8x8")
+    assert target.torus is not None
+    placement = next(p for p in placements(mesh, target.torus) if all(len(slots) == 1 for _, slots in p.slots))
+    hardware, x, y = target.placed(placement), Axis("x", 1, 8), Axis("y", 1, 8)
+    local = float(2**28)
+
+    def routed_s(pairs: list[tuple[int, int]]) -> float:
+        return permute_seconds(local, [(placement.coordinates(a), placement.coordinates(b)) for a, b in pairs], target)
+
+    shift = [(i, i // 8 * 8 + (i + 1) % 8) for i in range(64)]
+    transposed = [(i, i % 8 * 8 + i // 8) for i in range(64)]
+    assert reach_of(mesh, np.array(shift)) == 1
+    shifted_s = collective_time("collective_permute", local, 2, hardware, (y,), 1)
+    assert shifted_s == pytest.approx(routed_s(shift), rel=0.3)
+    across_s = collective_time("collective_permute", local, 2, hardware, (x, y), reach_of(mesh, np.array(transposed)))
+    assert across_s > 2 * shifted_s
+    assert across_s == pytest.approx(routed_s(transposed), rel=0.5)
+
+
+def test_how_far_messages_go_counts_positions_around_a_ring() -> None:
+    mesh = Mesh((("x", 2), ("y", 6)), (11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))
+    assert reach_of(mesh, np.zeros((0, 2), np.int64)) == 0
+    assert reach_of(mesh, np.array([[11, 6]])) == 1
+    assert reach_of(mesh, np.array([[11, 8], [0, 0]])) == 3
+    assert reach_of(mesh, np.array([[11, 5]])) == 1

@@ -13,8 +13,7 @@ WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
     "decide/alternatives.py": {"MOST_WAYS_TOLD"},
-    "decide/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS", "MOST_ROWS"},
-    "decide/prices.py": {"_PROBE", "MOST_AT_ONCE", "NEVER_S"},
+    "decide/prices.py": {"NEVER_S"},
     "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MOST_STATES"},
     "decide/tables.py": {"_AT_ONCE"},
     "decide/ways.py": {"MOST_WAYS"},
@@ -22,8 +21,11 @@ LIMITS = {
 }
 # The planner finds a path between two shardings that are given, and says what a device may hold on the way.
 PATHS = {
-    "paths/planner.py": {"MOST_PARTS", "MOST_DEVICES", "SMALL_BYTES", "PADDING", "WORTH_MEMORY"},
+    "paths/path.py": {"PADDING"},
+    "paths/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS", "MOST_ROWS"},
+    "paths/planner.py": {"MOST_PARTS", "MOST_DEVICES", "SMALL_BYTES", "WORTH_MEMORY"},
     "paths/prices.py": {"MOST_DEVICES", "MOST_TILES"},
+    "paths/routes.py": {"MOST_ROUTED", "_NO_STEP", "_PROBE"},
     "paths/search.py": {"_DIRECT"},
 }
 

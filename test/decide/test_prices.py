@@ -11,9 +11,9 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.objective import BYTES_ALONE
-from gspmd.transforms.decide.placements import AxisParts, Placements
 from gspmd.transforms.decide.prices import NEVER_S, PriceBook
 from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.paths.placements import AxisParts, Placements
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.traffic import sent_bytes
 

@@ -20,6 +20,7 @@ from gspmd import Explanation, explain
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import parse_axes
 from gspmd.examples import decoder_lm, mlp
+from gspmd.transforms.decide.solver import GAP
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
@@ -298,7 +299,9 @@ def test_conflicts_account_for_every_collective(text: str) -> None:
         assert times == sorted(times)
         chosen = [a for a in conflict.alternatives if a.chosen]
         assert len(chosen) == bool(times)
-        assert not chosen or chosen[0].time_s <= 1.1 * times[0]
+        # A solution that is so near to the best is taken; operations that are decided together are best together.
+        unseen = GAP * sum(explanation.terms.named.values())
+        assert not chosen or chosen[0].time_s <= 1.1 * times[0] + unseen
 
 
 def test_options_of_decisions_count_as_in_partitioning() -> None:

@@ -29,12 +29,12 @@ module @partial_sums_wanted_split_are_reduce_scattered {
 
 // -----
 
-// CHECK-LABEL: module @partial_sums_over_two_axes_of_which_one_is_wanted_are_scattered_and_reduced
+// CHECK-LABEL: module @partial_sums_over_two_axes_of_which_one_is_wanted_are_scattered_over_both_and_gathered
 // CHECK: [[V0:%[a-z0-9_]+]] = stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0] {{.*}}sdy.sharding_per_value<[<@mesh, [{}, {}], unreduced={"x", "y"}>]>}
-// CHECK: [[V1:%[a-z0-9_]+]] = sdy.reduce_scatter [{"y"}, {}] [[V0]] out_sharding=<@mesh, [{"y"}, {}], unreduced={"x"}>
-// CHECK: [[V2:%[a-z0-9_]+]] = sdy.all_reduce {"x"} [[V1]] out_sharding=<@mesh, [{"y"}, {}]>
+// CHECK: [[V1:%[a-z0-9_]+]] = sdy.reduce_scatter [{"y", "x"}, {}] [[V0]] out_sharding=<@mesh, [{"y", "x"}, {}]>
+// CHECK: [[V2:%[a-z0-9_]+]] = sdy.all_gather [{"x"}, {}] [[V1]] out_sharding=<@mesh, [{"y"}, {}]>
 // CHECK: return [[V2]]
-module @partial_sums_over_two_axes_of_which_one_is_wanted_are_scattered_and_reduced {
+module @partial_sums_over_two_axes_of_which_one_is_wanted_are_scattered_over_both_and_gathered {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
   func.func public @main(%a: tensor<512x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x", "y"}]>}, %b: tensor<4096x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}, {}]>})
       -> (tensor<512x512xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}) {

@@ -118,7 +118,7 @@ REMOVALS = {
 }
 
 
-UNNEEDED = ("hidden", "heads", "gradients")
+UNNEEDED = ("hidden", "heads", "experts")
 """What is decided without them is as good."""
 
 

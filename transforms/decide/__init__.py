@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
 from gspmd.transforms.decide.joined_slices import join_slices
+from gspmd.transforms.decide.layout import laid_out
 from gspmd.transforms.decide.objective import objective_for
 from gspmd.transforms.decide.places import ChangedValue, ValuePlaces
 from gspmd.transforms.decide.problem import ProblemBuilder
@@ -25,6 +26,7 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.machine.target_file import planned_for
+from gspmd.transforms.machine.topology import is_machine
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.passes import Pass, option
@@ -104,12 +106,25 @@ def decide(
         annotated = AnnotatedProgram(module)
     work = WorkBook(every_row(), context_of(module))
     places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported), all_bind=constraints == BIND)
-    objective = objective_for(planned_for(target, annotated.mesh))
-    builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
-    solution = solve(builder.build(), *PASSES[effort])
+
+    def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
+        objective = objective_for(planned_for(target, annotated.mesh))
+        builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
+        return builder, solve(builder.build(), *PASSES[effort])
+
+    named = target
+    if is_machine(named):
+        target = laid_out(named, *solved(named, FAST))
+    builder, solution = solved(target, effort)
+    while is_machine(named) and effort != FAST:
+        again = laid_out(named, builder, solution)
+        better = (builder, solution) if again == target else solved(again, effort)
+        if better[1].cost >= solution.cost:
+            break
+        target, (builder, solution) = again, better
     changed = write(builder, solution.states)
     for op in annotated.program.ops:
         for name in (GIVEN, IN_MIDDLE):
             op.ir.attributes.pop(name, None)
-    annotated.function.attributes[DECIDED] = ir.UnitAttr.get(context_of(module))
+    annotated.function.attributes[DECIDED] = ir.StringAttr.get(target, context_of(module))
     return Decided(tuple(changed), solution, builder)

@@ -8,10 +8,10 @@ import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.objective import BYTES_ALONE
-from gspmd.transforms.decide.placements import Floats, Ints
 from gspmd.transforms.decide.prices import NEVER_S, PriceBook
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.ir.program import Op
+from gspmd.transforms.paths.placements import Floats, Ints
 
 MOST_WAYS_TOLD = 32
 """How many ways are told of an operation, the cheapest: there may be hundreds."""

@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.placements import AxisParts, Bools, Ints, Placements
 from gspmd.transforms.decide.places import ValuePlaces
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.paths.placements import AxisParts, Bools, Ints, Placements
 
 Uneven = frozenset[tuple[int, int]]
 """Sizes, with the numbers of lists of parts that split them unevenly somewhere as propagation has it."""

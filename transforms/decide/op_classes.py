@@ -12,20 +12,21 @@ from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.decide.domains import Domains
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.placements import Bools, Floats, Ints, Placements
 from gspmd.transforms.decide.places import ValuePlaces
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.ways import Allowed, RuleWays, WaysBook
-from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes
+from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes, touched_parts
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import definition_of
+from gspmd.transforms.paths.placements import Bools, Floats, Ints, Placements
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +44,8 @@ class OpClass:
 class _OpKind(NamedTuple):
     """What the ways of an operation depend on: `reference` are the placements that propagation has found, -1 for
     constants; `linear` are the operands that may be summands, and `held` the manual axes around it. `wanted` are those
-    that a single result is wanted as, where the local form may make it so.
+    that a single result is wanted as, where the local form may make it so. `touched` is the memory that it reads and
+    writes for each byte of its tensors.
     """
 
     info: OpInfo
@@ -51,6 +53,7 @@ class _OpKind(NamedTuple):
     held: Axes
     linear: tuple[int, ...]
     reference: tuple[int, ...]
+    touched: tuple[float, ...]
     wanted: tuple[int, ...] = ()
 
     @property
@@ -73,6 +76,7 @@ class OpClasses:
         self._places, self._work, self._domains, self._sums = places, work, domains, sums
         self._prices, self._ways, self._objective = prices, ways, objective
         self._hardware, self._parts = prices.hardware, prices.parts
+        self._buffers = Buffers(places.program)
         self._known: dict[_OpKind, OpClass] = {}
 
     def of(self, op: Op) -> OpClass:
@@ -81,8 +85,9 @@ class OpClasses:
         values = (*op.operands, *op.results)
         reference = tuple([-1 if places.is_free[value] else self._domains.now(value) for value in values])
         kind = _OpKind(
-            op.info, places.rule(op), places.held[op.index], self._sums.linear(op), reference, self._wanted(op)
-        )
+            op.info, places.rule(op), places.held[op.index], self._sums.linear(op), reference,
+            touched_parts(op, self._buffers), self._wanted(op),
+        )  # fmt: skip
         found = self._known.get(kind)
         if found is None:
             found = self._known[kind] = self._make(kind)
@@ -142,19 +147,23 @@ class OpClasses:
     # ---- what ways cost ----
 
     def _work_s(self, kind: _OpKind, ways: RuleWays) -> Floats:
-        """Seconds of arithmetic and memory traffic on one device."""
-        info = kind.info
+        """Seconds of arithmetic or memory traffic on one device, whichever takes longer."""
+        time_s, flops = self._traffic_s(kind, ways), self._work.flops_of(kind.info)
+        if flops:
+            time_s = np.maximum(time_s, ways.share * (flops / self._hardware.flops_of(kind.info.operands[0].element)))
+        return time_s
+
+    def _traffic_s(self, kind: _OpKind, ways: RuleWays) -> Floats:
+        """Seconds of memory traffic on one device."""
         held = [
             self._table(len(type_.shape), kind).local(type_.shape, numbers) * element_bytes(type_.element)
             if type_.shape
             else np.zeros(len(numbers))
             for type_, numbers in zip(kind.types, ways.tensors, strict=True)
         ]
-        time_s: Floats = np.zeros(len(ways.share)) + touched_bytes(info, held) / self._hardware.memory_bytes_per_s
-        flops = self._work.flops_of(info)
-        if flops:
-            time_s = time_s + ways.share * (flops / self._hardware.flops_of(info.operands[0].element))
-        return time_s
+        touched = touched_bytes(kind.info, held, kind.touched)
+        found: Floats = np.zeros(len(ways.share)) + touched / self._hardware.memory_bytes_per_s
+        return found
 
     def _with_local_forms(self, kind: _OpKind, ways: RuleWays, cost_s: Floats) -> tuple[RuleWays, Floats]:
         """The ways that have a local form, with the seconds of what that sends.
@@ -223,15 +232,18 @@ class OpClasses:
         if counted is None or counted.kind not in CONTRACTIONS:
             return
         whole_s = self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
-        least = min(self._share_as_it_is(kind, found), self._share_agreed(kind))
+        least = min(self._share_as_it_is(kind, found, whole_s), self._share_agreed(kind))
         for ways, cost_s in found:
             cost_s += self._objective.repeated * whole_s * np.maximum(ways.share - least, 0.0)
 
-    def _share_as_it_is(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]]) -> float:
-        """The part of the arithmetic that a device does if values stay as propagation has them."""
+    def _share_as_it_is(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]], whole_s: float) -> float:
+        """The part of the arithmetic that a device does if values stay as propagation has them.
+
+        Arithmetic counts beside memory traffic: devices share products that are small, too.
+        """
         best_s, share, count = np.inf, 1.0, len(kind.info.operands)
         for ways, cost_s in found:
-            total_s = cost_s.copy()
+            total_s = cost_s + whole_s * ways.share
             for t, (type_, number) in enumerate(zip(kind.types, kind.reference, strict=True)):
                 table, now = self._table(len(type_.shape), kind), np.array([number])
                 if number >= 0 and t < count:

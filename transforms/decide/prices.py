@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gspmd.transforms.decide.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.cost import Hardware
+from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-
-_KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
-_PROBE = 1e9  # bytes: large enough that latencies are lost beside them, and small enough to be exact
-MOST_AT_ONCE = 1 << 13
-"""How many moves of a type are priced at once, asked for or not; where there are more, only what is asked for."""
+from gspmd.transforms.paths.routes import MOST_ROUTED, Routes, wire_prices
 
 NEVER_S = 1e3
 """Seconds of what cannot be: more than anything takes, and few enough digits beside what programs do."""
@@ -30,31 +26,28 @@ class PriceBook:
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self.parts, self.hardware = parts, hardware
-        # By kind and by the parts a collective runs over, as bits: seconds at least, and seconds for each local byte.
-        masks = 1 << len(parts.parts)
-        self._latency_s = {kind: np.zeros(masks) for kind in _KINDS}
-        self._slope = {kind: np.zeros(masks) for kind in _KINDS}
-        for kind in _KINDS:
-            for mask in range(1, masks):
-                axes, devices = parts.axes_of_mask(mask), int(parts.size_of_mask[mask])
-                at_0 = collective_time(kind, 0.0, devices, hardware, axes)
-                self._latency_s[kind][mask] = at_0
-                self._slope[kind][mask] = (collective_time(kind, _PROBE, devices, hardware, axes) - at_0) / _PROBE
+        self._wires = wire_prices(parts, hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
         self._planner = Planner(parts.mesh, hardware)
+        self._routes: dict[Placements, Routes] = {}
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each of the sources to each of the targets; never where a goal has sums that are taken."""
-        count = len(table.lists)
-        if count * count > MOST_AT_ONCE:
-            found = self._moves(type_, table, sources, targets)
-        else:
-            every = self._known.get((type_, table))
-            if every is None:
-                numbers = np.arange(count)
-                every = self._known[type_, table] = self._moves(type_, table, numbers, numbers)
-            found = every[sources[:, None], targets]
+        every = self._known.get((type_, table))
+        if every is None and len(table.lists) <= MOST_ROUTED:
+            every = self._known[type_, table] = self._every(type_, table)
+        found = self._moves(type_, table, sources, targets) if every is None else every[sources[:, None], targets]
         return self._as_planned(found, type_, table, sources, targets)
+
+    def _every(self, type_: TensorType, table: Placements) -> Floats:
+        """Seconds of all moves of a type. On a network with places only the way decides what a move takes there."""
+        if table not in self._routes:
+            self._routes[table] = Routes(table, self.hardware)
+        seconds = self._routes[table].seconds(type_)
+        if not self.hardware.axes:
+            numbers = np.arange(len(table.lists))
+            seconds = np.minimum(seconds, self._moves(type_, table, numbers, numbers))
+        return np.where(np.isinf(seconds), NEVER_S, seconds)
 
     def _as_planned(self, prices: Floats, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """The same, with the planner's prices where a dimension that is split otherwise than before has padding."""
@@ -103,7 +96,7 @@ class PriceBook:
         scattered, reduced, gathered = scattered | in_parts, reduced & ~in_parts, gathered | in_parts
         for kind, mask in (("reduce_scatter", scattered), ("all_reduce", reduced)):
             if mask.any():
-                time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
+                time_s += self._wire_s(kind, mask, local)
                 local = local / parts.size_of_mask[mask] if kind == "reduce_scatter" else local
         moved = np.where(late, moved | scattered, moved)
         # On a network with places, shards of another shape are not exchanged at once: parts move one after the other.
@@ -112,18 +105,21 @@ class PriceBook:
         moved = np.where(stays, 0, moved)
         for number in range(len(parts.parts)):
             part = one_by_one & (1 << number)
-            time_s += self._latency_s["all_to_all"][part] + self._slope["all_to_all"][part] * local
+            time_s += self._wire_s("all_to_all", part, local)
         for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
-            time_s += self._latency_s[kind][mask] + self._slope[kind][mask] * local
+            time_s += self._wire_s(kind, mask, local)
         # Shards that become others of the same shape are permuted at once, whatever they are split over.
         alike = ((sums_a | sums_b) == 0) & (parts.count[lists[a]] == parts.count[lists[b]]).all(axis=2)
         whole = table.local(type_.shape, sources)[:, None] * bytes_
-        once_s = (
-            self._latency_s["collective_permute"][mask_a | mask_b]
-            + self._slope["collective_permute"][mask_a | mask_b] * whole
-        )
+        once_s = self._wire_s("collective_permute", mask_a | mask_b, whole)
         time_s = np.where(alike, np.minimum(time_s, once_s), time_s)
         is_same = (sources[:, None] == targets[None, :]) & (sums_a == sums_b)
         memory_s = (whole + goal) / self.hardware.memory_bytes_per_s
         time_s = np.where(is_same, 0.0, time_s + memory_s)
         return np.where((sums_b != 0) & ~is_same, NEVER_S, time_s)
+
+    def _wire_s(self, kind: str, mask: Ints, local: Floats) -> Floats:
+        """Seconds of collectives over the parts in masks, on so many bytes of a device."""
+        latency_s, slope = self._wires[kind]
+        found: Floats = latency_s[mask] + slope[mask] * local
+        return found

@@ -21,7 +21,6 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.op_classes import OpClass, OpClasses
-from gspmd.transforms.decide.placements import AxisParts, Bools, Floats, Ints
 from gspmd.transforms.decide.places import ValuePlace, ValuePlaces
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.solver import Problem
@@ -31,6 +30,7 @@ from gspmd.transforms.decide.ways import WaysBook
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints
 
 
 class HandedOn(NamedTuple):

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gspmd.transforms.decide.placements import Floats, Ints
 from gspmd.transforms.decide.tables import Tables
+from gspmd.transforms.paths.placements import Floats, Ints
 
 GAP = 1e-3
 """How far from the bound a solution may be, as a part of it, to be taken without looking further."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from gspmd.transforms.decide.placements import Floats, Ints
+from gspmd.transforms.paths.placements import Floats, Ints
 
 
 class Tables:

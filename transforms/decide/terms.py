@@ -14,7 +14,7 @@ class Terms:
     """The terms of the objective, in seconds of a step on a device, as each of them counts."""
 
     communication_s: float
-    memory_traffic_s: float
+    memory_traffic_s: float  # beyond what passes while a device computes
     arithmetic_s: float
     repeated_products_s: float
     next_step_s: float
@@ -36,8 +36,8 @@ def terms_of(problem: ProblemBuilder, states: list[int]) -> Terms:
         flops_per_s=math.inf, flops_by_element={}, axes={},
     )  # fmt: skip
     links = dataclasses.replace(hardware, memory_bytes_per_s=math.inf, flops_per_s=math.inf, flops_by_element={})
-    memory = dataclasses.replace(nothing, memory_bytes_per_s=hardware.memory_bytes_per_s)
     flops = dataclasses.replace(nothing, flops_per_s=hardware.flops_per_s, flops_by_element=hardware.flops_by_element)
+    alone = dataclasses.replace(flops, memory_bytes_per_s=hardware.memory_bytes_per_s)
 
     def cost(objective: Objective) -> float:
         return problem.priced_by(objective).cost(states)
@@ -47,7 +47,7 @@ def terms_of(problem: ProblemBuilder, states: list[int]) -> Terms:
     arithmetic_s = cost(dataclasses.replace(only, hardware=flops))
     return Terms(
         communication_s,
-        cost(dataclasses.replace(only, hardware=memory)),
+        cost(dataclasses.replace(only, hardware=alone)) - arithmetic_s,
         arithmetic_s,
         cost(dataclasses.replace(only, hardware=flops, repeated=full.repeated)) - arithmetic_s,
         cost(dataclasses.replace(only, next_step=full.next_step)) - communication_s,

@@ -14,7 +14,7 @@ import numpy as np
 
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDUCTION, OpShardingRule
-from gspmd.transforms.decide.placements import AxisParts, Bools, Floats, Ints
+from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints
 
 Allowed: TypeAlias = tuple[tuple[int, ...], ...]
 """By factor, the numbers of the lists of parts that it may be split over."""

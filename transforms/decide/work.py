@@ -12,8 +12,10 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.placement import factor_axes
 from gspmd.dialect.rule import PERMUTATION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.emit.counting import Sent
 from gspmd.transforms.ir.op_info import OpInfo
+from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.local_form import sent_by
 from gspmd.transforms.ops.op_definition import OpTable, Shardings, definition_of
@@ -69,10 +71,10 @@ class WorkBook:
 _Bytes = TypeVar("_Bytes", float, npt.NDArray[np.float64])
 
 
-def touched_bytes(info: OpInfo, held: list[_Bytes]) -> _Bytes | float:
+def touched_bytes(info: OpInfo, held: list[_Bytes], touched: tuple[float, ...]) -> _Bytes | float:
     """Bytes that are read and written of what is held of operands and results, each a number or one for every way.
 
-    Of what is looked up in, or updated, that is only the part that is.
+    Of what is looked up in, or updated, that is only the part that is. `touched` is as `touched_parts` has it.
     """
     count, traits = len(info.operands), traits_of(info.name)
     if traits.looks_up:
@@ -80,7 +82,26 @@ def touched_bytes(info: OpInfo, held: list[_Bytes]) -> _Bytes | float:
     if traits.update is not None:
         part = held[:count][traits.update]
         held[0], held[count] = np.minimum(held[0], part), np.minimum(held[count], part)
-    return sum(held)
+    return sum(part * each for part, each in zip(touched, held, strict=True))
+
+
+def touched_parts(op: Op, buffers: Buffers) -> tuple[float, ...]:
+    """How much memory an operation reads or writes for each byte of its operands and results.
+
+    Of an operand that is computed within the operation, that is what this is made from, and nothing of what another
+    operand is made from, too. An operation that is computed within its user reads and writes nothing.
+    """
+    program = buffers.program
+    if buffers.is_virtual(op):
+        return (0.0,) * (len(op.operands) + len(op.results))
+    read: set[int] = set()
+    found = []
+    for value in op.operands:
+        sources = buffers.sources((value,)) - read
+        read |= sources
+        whole = bytes_of_value(program, value)
+        found.append(sum(bytes_of_value(program, source) for source in sources) / whole if whole else 0.0)
+    return (*found, *(1.0 for _ in op.results))
 
 
 def _is_moved(rule: OpShardingRule, operands: tuple[TensorSharding, ...]) -> bool:

@@ -12,6 +12,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import Participants
 from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.groups import reach_of
 from gspmd.transforms.ir.operations import Attribute, Block, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware, collective_time, sent_bytes
@@ -19,11 +20,15 @@ from gspmd.transforms.parsing.mlir import new_context
 
 
 class Sent(NamedTuple):
-    """One collective: its name in StableHLO, the bytes of its operand, and the axes it runs over."""
+    """One collective: its name in StableHLO, the bytes of its operand, and the axes it runs over.
+
+    `reach` is how far the messages of a permute go along an axis.
+    """
 
     kind: str
     local_bytes: float
     axes: Axes
+    reach: int = 1
 
     @property
     def devices(self) -> int:
@@ -37,7 +42,7 @@ class Sent(NamedTuple):
 
     def time_s(self, hardware: Hardware) -> float:
         """Seconds that it takes."""
-        return collective_time(self.kind, self.local_bytes, self.devices, hardware, self.axes)
+        return collective_time(self.kind, self.local_bytes, self.devices, hardware, self.axes, self.reach)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -62,5 +67,6 @@ class CountingEmitter(Emitter):
     def _send(
         self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Attribute | None
     ) -> Value:
-        self.sent.append(Sent(kind, bytes_of(value.type), who.axes))
+        reach = 1 if who.pairs is None else reach_of(self.mesh, who.pairs)
+        self.sent.append(Sent(kind, bytes_of(value.type), who.axes, reach))
         return self.create(f"stablehlo.{kind}", [value], [result], {}).result

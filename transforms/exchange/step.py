@@ -169,7 +169,7 @@ def _way(type_: TensorType, before: TensorSharding, after: TensorSharding) -> Di
 
 def _collective_permute(e: _Emission) -> Value:
     before, after = ([axis for axes in s.dim_axes() for axis in axes] for s in (e.before, e.after))
-    pairs = permutation_pairs(e.before.mesh, tuple(before), tuple(after))
+    pairs = permutation_pairs(e.emit.mesh, tuple(before), tuple(after))
     made: Value = permute(e.emit, e.value, pairs, tuple(after), e.cause)
     return made
 

@@ -5,6 +5,8 @@ StableHLO has no operation for a ragged all-to-all: it is a custom call, whose c
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -41,6 +43,11 @@ def groups_of(op: Operation) -> ir.Attribute:
     if is_ragged(op):
         return ragged_config(attributes)[GROUPS]
     return attributes[_PAIRS if _PAIRS in attributes else GROUPS]
+
+
+def pairs_of(op: Operation) -> npt.NDArray[np.int64]:
+    """Source and target partition ids of a permute, `[pairs, 2]`."""
+    return np.array(ir.DenseIntElementsAttr(op.attributes[_PAIRS]), np.int64).reshape(-1, 2)
 
 
 def set_groups(op: Operation, groups: ir.Attribute) -> None:

@@ -42,6 +42,18 @@ def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:
     return np.stack([before.reshape(-1), after.reshape(-1)], axis=1)
 
 
+def reach_of(mesh: Mesh, pairs: Ids) -> int:
+    """How many positions of a mesh axis the messages of a permute go at most, where axes are rings: 1 for a shift."""
+    if not len(pairs):
+        return 0
+    sizes = np.array([size for _, size in mesh.axes])
+    places = np.empty(mesh.size, np.int64)
+    places[list(mesh.device_ids) or slice(None)] = np.arange(mesh.size)
+    ends = np.stack(np.unravel_index(places[pairs], sizes))
+    ahead = np.abs(ends[..., 1] - ends[..., 0])
+    return int(np.minimum(ahead, sizes[:, None] - ahead).max())
+
+
 def renamed_groups(groups: ir.DenseElementsAttr, renaming: Ids) -> ir.DenseElementsAttr:
     """Groups or pairs of partitions, where partition i is now called `renaming[i]`. Shorter groups end with -1.
 

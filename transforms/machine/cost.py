@@ -12,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gspmd.dialect.axes import Axes, Axis, canonical
 
+ANYWHERE = 2**31
+"""How far the messages of a permute go that gives shards to devices in another order."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AxisLinks:
@@ -108,10 +111,13 @@ def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
     return 0.0
 
 
-def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardware, axes: Axes = ()) -> float:
+def collective_time(
+    kind: str, local_bytes: float, devices: int, hardware: Hardware, axes: Axes = (), reach: int = 1
+) -> float:
     """Seconds for one collective on an operand of `local_bytes` over groups of `devices`.
 
-    `axes` are those it runs over; where they or their links are not known, it goes over one link.
+    `axes` are those it runs over; where they or their links are not known, it goes over one link. `reach` is how many
+    positions of an axis a message of a permute goes at most: 1 in a shift to neighbours.
     """
     sent = sent_bytes(kind, local_bytes, devices)
     if not hardware.axes or not axes:
@@ -120,7 +126,7 @@ def collective_time(kind: str, local_bytes: float, devices: int, hardware: Hardw
     if kind in ("all_to_all", "ragged_all_to_all"):
         return _exchange_time(local_bytes, parts)
     if kind == "collective_permute":
-        return _shift_time(local_bytes, parts)
+        return _permute_time(local_bytes, parts, reach)
     return _ring_time(sent, parts)
 
 
@@ -244,10 +250,16 @@ def _exchange_time(local_bytes: float, parts: list[_LineUse]) -> float:
     return hops_s + (latency_s if domains > 1 else 0.0) + slowest
 
 
-def _shift_time(local_bytes: float, parts: list[_LineUse]) -> float:
-    """A permute is taken for a shift to the neighbour, over one link in one direction."""
+def _permute_time(local_bytes: float, parts: list[_LineUse], reach: int) -> float:
+    """Messages that go further cross more links, and as many of them cross each link, in one direction.
+
+    It is never more than half of a line's devices send over one of its links: so many do where all shards of a line
+    are for other lines, whose devices they all reach over that which lies at the crossing.
+    """
     domains, _, outside, latency_s = _outside(parts)
     lines = _lines(parts)
-    slowest = max((1 / line.one_way_bytes_per_s for line in lines), default=1 / _on_chip(parts)[1])
-    hop_s = max((line.links.latency_s for line in lines), default=0.0)
+    crossed = [1 if line.links.switch else max(1, min(reach, line.size // 2)) for line in lines]
+    together = zip(crossed, lines, strict=True)
+    slowest = max((n / line.one_way_bytes_per_s for n, line in together), default=1 / _on_chip(parts)[1])
+    hop_s = max((n * line.links.latency_s for n, line in zip(crossed, lines, strict=True)), default=0.0)
     return max(hop_s, latency_s if domains > 1 else 0.0) + local_bytes * max(slowest, 1 / outside)

@@ -53,16 +53,20 @@ class Network:
 
 
 class Traffic(NamedTuple):
-    """A collective that runs `runs` times on an operand of so many `bytes` of a device."""
+    """A collective that runs `runs` times on an operand of so many `bytes` of a device.
+
+    `reach` is how far the messages of a permute go along an axis.
+    """
 
     kind: str
     bytes: float
     axes: Axes
     runs: int = 1
+    reach: int = 1
 
     def time_s(self, hardware: Hardware) -> float:
         """Seconds of all its runs."""
-        return self.runs * collective_time(self.kind, self.bytes, size_of(self.axes), hardware, self.axes)
+        return self.runs * collective_time(self.kind, self.bytes, size_of(self.axes), hardware, self.axes, self.reach)
 
 
 class Placed(Protocol):
@@ -81,11 +85,14 @@ def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
 
     Its bytes are their mean: the time of a collective is a constant and a part that is proportional to its bytes.
     """
-    found: dict[tuple[str, Axes], tuple[int, float]] = {}
+    found: dict[tuple[str, Axes, int], tuple[int, float]] = {}
     for t in traffic:
-        runs, total = found.get((t.kind, t.axes), (0, 0.0))
-        found[t.kind, t.axes] = runs + t.runs, total + t.runs * t.bytes
-    return [Traffic(kind, total / runs, axes, runs) for (kind, axes), (runs, total) in found.items() if runs]
+        alike = t.kind, t.axes, t.reach
+        runs, total = found.get(alike, (0, 0.0))
+        found[alike] = runs + t.runs, total + t.runs * t.bytes
+    return [
+        Traffic(kind, total / runs, axes, runs, reach) for (kind, axes, reach), (runs, total) in found.items() if runs
+    ]
 
 
 _OUTSIDE = -(2**31)  # the number of the line that is the network outside

@@ -87,7 +87,7 @@ class CollectiveMatmul(CollectivePass):
         if not undecided:
             return Hardware()  # nobody asks
         traffic = [
-            Traffic(c.kind, c.bytes, c.axes or program.mesh.all_axes(), runs_of(c.op))
+            Traffic(c.kind, c.bytes, c.axes or program.mesh.all_axes(), runs_of(c.op), c.reach)
             for c in program.collectives()
             if c.op not in undecided
         ]

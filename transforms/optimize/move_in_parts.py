@@ -139,7 +139,7 @@ class _MovedValue:
         groups = size_of(move.axes)
 
         def seconds(kind: str, local_bytes: float, count: int, axes: Axes) -> float:
-            return collective_time(kind, local_bytes, count, hardware, axes)
+            return collective_time(kind, local_bytes, count, hardware, axes, move.reach)
 
         whole_bytes = bytes_of(move.result.type)
         part_bytes = whole_bytes / devices

@@ -19,8 +19,9 @@ from gspmd.dialect.own_attributes import CAUSE, KEPT_BY_FIRST, MESH
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
+from gspmd.transforms.ir.collective_groups import pairs_of
 from gspmd.transforms.ir.collective_notes import axes_of
-from gspmd.transforms.ir.groups import replica_groups
+from gspmd.transforms.ir.groups import reach_of, replica_groups
 from gspmd.transforms.ir.modules import codec_of, context_of, main_function
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
@@ -80,8 +81,14 @@ class LocalCollective:
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """Source and target partition ids of a permute."""
-        ids = np.array(ir.DenseIntElementsAttr(self.groups), np.int64).reshape(-1, 2)
-        return [(int(s), int(t)) for s, t in ids]
+        return [(int(s), int(t)) for s, t in pairs_of(self.op)]
+
+    @property
+    def reach(self) -> int:
+        """How far the messages of a permute go along an axis; 1 for other kinds."""
+        if self.kind != "collective_permute" or self._mesh is None:
+            return 1
+        return reach_of(self._mesh, pairs_of(self.op))
 
     def dimension(self, name: str) -> int:
         return int(ir.IntegerAttr(self.attributes[name]).value)

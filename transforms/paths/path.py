@@ -39,6 +39,9 @@ class MoveBudget:
         return self.left < 0
 
 
+PADDING = 1.5
+"""How many times the larger of source and target a device may hold of a value on its way: padding needs some room."""
+
 State = tuple[Dims, Axes]
 """Axes of every dimension, and those along which sums are partial."""
 

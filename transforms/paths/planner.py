@@ -18,7 +18,10 @@ Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+
+import numpy as np
 
 from gspmd.dialect.axes import is_within
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
@@ -26,8 +29,10 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.paths.path import MoveBudget, Path
+from gspmd.transforms.paths.path import PADDING, MoveBudget, Path
+from gspmd.transforms.paths.placements import AxisParts, Placements
 from gspmd.transforms.paths.prices import Prices
+from gspmd.transforms.paths.routes import MOST_ROUTED, Routes
 from gspmd.transforms.paths.search import Search, common_cuts, finer_cuts
 from gspmd.transforms.paths.traffic import least_bytes, sent_bytes
 
@@ -40,13 +45,11 @@ MOST_PARTS = 6
 # same bytes. These are searched for among no more devices than this.
 MOST_DEVICES = 64
 
-# A device may hold this many bytes of a value on its way, whatever the sizes of source and target,
+# A device may hold this many bytes of a value on its way, whatever the sizes of source and target.
 SMALL_BYTES = 2**20
 
-# or this many times the larger of source and target, which leaves room for padding.
-PADDING = 1.5
-
-# A path on which a device holds more than that must be this many times faster to be taken.
+# A path on which a device holds more than that, and than `PADDING` times source and target, must be this many times
+# faster to be taken.
 WORTH_MEMORY = 2.0
 
 _Question = tuple[TensorType, TensorSharding, TensorSharding]
@@ -74,6 +77,8 @@ class Planner:
         self.max_moves = max_moves
         self.moves_tried = 0
         self._memo: dict[_Question, Path] = {}
+        self._parts = AxisParts(mesh, ())
+        self._routes: dict[Placements, Routes] = {}
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target.
@@ -92,8 +97,33 @@ class Planner:
             self.moves_tried += self.max_moves - budget.left
             if budget.used_up:
                 found = dataclasses.replace(found, complete=False)
+            if len(found.steps) and not self.max_temporary_bytes:
+                found = self._along_route(type_, source, target, found)
             self._memo[key] = found
         return found
+
+    def _along_route(self, type_: TensorType, source: TensorSharding, target: TensorSharding, found: Path) -> Path:
+        """A path that leads another way than the search goes, which is never away from the target; else `found`."""
+        axes = {axis for sharding in (source, target) for axis in (*sharding.used_axes(), *sharding.unreduced)}
+        if not axes.issubset(self._parts.parts) or self._parts.is_limited:
+            return found
+        table = self._parts.of(len(type_.shape), source.manual)
+        if len(table.lists) > MOST_ROUTED:
+            return found
+        if table not in self._routes:
+            self._routes[table] = Routes(table, self.hardware)
+        ends = [table.number(sharding) for sharding in (source, target)]
+        if not table.is_even(type_.shape, np.array(ends)).all():
+            return found
+        stops = [table.sharding(number) for number in self._routes[table].stops(type_, *ends)]
+        if len(stops) == 2:
+            return found
+        parts = [self.plan(type_, a, b) for a, b in itertools.pairwise(stops)]
+        time_s, prices = sum(part.time_s for part in parts), Prices(type_, source, self.hardware)
+        if time_s >= found.time_s - self.hardware.collective_latency_s:  # nearly the same: the usual steps are taken
+            return found
+        held = [*(part.peak_bytes for part in parts), *(prices.local_bytes(stop.dim_axes()) for stop in stops[1:-1])]
+        return Path(tuple(step for part in parts for step in part.steps), time_s, max(held))
 
     def nearest(
         self, type_: TensorType, sources: tuple[TensorSharding, ...], target: TensorSharding

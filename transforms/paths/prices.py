@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gspmd.dialect.axes import Axes, canonical, size_of
+from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
 from gspmd.dialect.sharding import TensorSharding, local_shape
 from gspmd.transforms.exchange.blocks import Dims, least_sent
 from gspmd.transforms.exchange.direct import changed_dims, direct_way
@@ -12,7 +12,7 @@ from gspmd.transforms.exchange.halo import realignments
 from gspmd.transforms.exchange.intervals import cheapest
 from gspmd.transforms.exchange.sparse_gather import is_mostly_padding
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.machine.cost import Hardware, collective_time
+from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
 
 # Among more devices than this, exchanges of one dimension without a block exchange are not planned.
 MOST_DEVICES = 512
@@ -55,7 +55,7 @@ class Prices:
         key = kind, held, devices, axes
         wire = self._wire.get(key)
         if wire is None:
-            wire = self._wire[key] = collective_time(kind, held, devices, self.hardware, axes)
+            wire = self._wire[key] = collective_time(kind, held, devices, self.hardware, axes, ANYWHERE)
         return memory + wire
 
     def gathering(self, before: Dims, after: Dims, axes: Axes) -> float:
@@ -96,7 +96,10 @@ class Prices:
         alone_s, least = self.time("", before, after, 1), least_sent(*asked)
         changed = changed_dims(old, new)
         over = tuple(axis for dim in changed for axis in (*old[dim], *new[dim]))
-        if least is not None and alone_s + self._sending(least, 1, over) >= most_s:
+        # Tiles of a dimension that is cut more or less finely go to neighbours; over other axes they go anywhere.
+        is_near = all(starts_with(old[dim], new[dim]) or starts_with(new[dim], old[dim]) for dim in changed)
+        reach = 1 if is_near and len(changed) == 1 else ANYWHERE
+        if least is not None and alone_s + self._sending(least, 1, over, reach) >= most_s:
             return None
         if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MOST_DEVICES):
             return None
@@ -107,16 +110,16 @@ class Prices:
             return self.time(way.kind, before, after, size_of(way.axes), way.axes), 0.0
         if way.messages > 1:  # each is put into its place
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
-        return alone_s + self._sending(way.sent, way.messages, over), way.gathered * self._element_bytes
+        return alone_s + self._sending(way.sent, way.messages, over, reach), way.gathered * self._element_bytes
 
     def _others(self, dims: Dims, dim: int) -> int:
         """Elements that a device holds of all dimensions but one."""
         return math.prod(n for d, n in enumerate(local_shape(self.shape, dims)) if d != dim)
 
-    def _sending(self, elements: float, messages: int, axes: Axes) -> float:
+    def _sending(self, elements: float, messages: int, axes: Axes, reach: int = 1) -> float:
         """Seconds to send so many elements to others along axes, in messages of which each is a collective."""
         sent = self._element_bytes * elements
         if not sent:
             return 0.0
-        time_s = collective_time("collective_permute", sent, 2, self.hardware, axes)
+        time_s = collective_time("collective_permute", sent, 2, self.hardware, axes, reach)
         return time_s + (messages - 1) * self.hardware.collective_latency_s

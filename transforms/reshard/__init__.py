@@ -14,6 +14,7 @@ from gspmd.transforms.ir.user_collectives import check_manual
 from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.passes import option
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.reshard.calls import tell_of_calls
@@ -81,11 +82,13 @@ def reshard(
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
-    if annotated.function.attributes.pop(DECIDED, None) is None:
+    decided = annotated.function.attributes.pop(DECIDED, None)
+    if decided is None:
         decide(module, replicate_unsupported, target, FAST, constraints)
         annotated = AnnotatedProgram(module)
-        del annotated.function.attributes[DECIDED]
-    planner = Planner(annotated.mesh, planned_for(target, annotated.mesh), max_temporary_bytes, max_moves)
+        decided = annotated.function.attributes.pop(DECIDED)
+    hardware = planned_for(text_of(decided) or target, annotated.mesh)
+    planner = Planner(annotated.mesh, hardware, max_temporary_bytes, max_moves)
     rewriter = Resharder(annotated, RuleBook(every_row(), replicate_unsupported), planner, constraints == BIND)
     in_host_memory = says_host(annotated.program)
     rewriter.run()

@@ -25,7 +25,7 @@ from gspmd.transforms.ir.boundary_orders import DeviceIds, mark_exchanged, read_
 from gspmd.transforms.ir.modules import context_of, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.machine.cost import collective_time
+from gspmd.transforms.machine.cost import ANYWHERE, collective_time
 from gspmd.transforms.paths.planner import Planner
 
 # The steps of reshards that one exchange can take the place of.
@@ -112,7 +112,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
     devices, axes = planner.mesh.size, planner.mesh.all_axes()
 
     def time(elements: float) -> float:
-        return collective_time("collective_permute", elements * element, devices, planner.hardware, axes)
+        return collective_time("collective_permute", elements * element, devices, planner.hardware, axes, ANYWHERE)
 
     ends = min(bytes_of(type_) / element / count if count > 1 else 0 for count in parts)
     steps = planner.plan(type_, before, after).time_s + (time(ends) if ends else 0.0)

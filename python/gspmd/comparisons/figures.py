@@ -94,7 +94,7 @@ def figures_of(found: Measured, mesh: Mesh, target: str, ready_s: float) -> Figu
     compute_s = sum(count / hardware.flops_of(element) for element, count in found.work.flops.items())
     traffic_s = found.work.traffic_bytes / hardware.memory_bytes_per_s
     communication_s = sum(
-        each.runs * collective_time(each.kind, each.local_bytes, each.devices, hardware, each.axes)
+        each.runs * collective_time(each.kind, each.local_bytes, each.devices, hardware, each.axes, each.reach)
         for each in found.work.collectives
     )
     parts = compute_s, traffic_s, communication_s
@@ -103,7 +103,7 @@ def figures_of(found: Measured, mesh: Mesh, target: str, ready_s: float) -> Figu
 
 def _hardware(work: HloWork, mesh: Mesh, target: str) -> Hardware:
     """The hardware, with the mesh laid onto a topology in the way that is best for the program's collectives."""
-    traffic = (Traffic(each.kind, each.local_bytes, each.axes, each.runs) for each in work.collectives)
+    traffic = (Traffic(each.kind, each.local_bytes, each.axes, each.runs, each.reach) for each in work.collectives)
     return placed_hardware(target, mesh, traffic)[0]
 
 

@@ -17,6 +17,7 @@ from gspmd.compiled.step_time import collective_in, is_free, traffic_bytes
 from gspmd.dialect.axes import Axes, Axis
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.hlo_groups import groups, pairs
+from gspmd.transforms.ir.groups import reach_of
 from gspmd.transforms.machine.cost import sent_bytes
 
 _STEPS_AWAY = 4  # copies and changes of layout may stand between
@@ -31,6 +32,7 @@ class HloCollective:
 
     `sent_bytes` is what a device sends each time, of an operand of `local_bytes`, in a group of `devices` along `axes`;
     `runs` how often it runs in a call of the program, as far as that is `known`. `source` is `file:line`, or empty.
+    `reach` is how far the messages of a permute go along an axis.
     """
 
     kind: str
@@ -40,6 +42,7 @@ class HloCollective:
     runs: int
     known: bool
     source: str
+    reach: int = 1
 
     @property
     def sent_bytes(self) -> float:
@@ -81,7 +84,8 @@ def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollectiv
         axes = axes_of(collective.attributes, mesh)
         source = module.source(collective)
         source = source or _source(module, module.computations[visit.computation], visit.instruction)
-        found = HloCollective(kind, axes, devices, local_bytes, visit.times, visit.known, source)
+        reach = reach_of(mesh, np.array(pairs(collective.attributes), np.int64)) if kind == "collective_permute" else 1
+        found = HloCollective(kind, axes, devices, local_bytes, visit.times, visit.known, source, reach)
         if found.sent_bytes:
             yield found
 

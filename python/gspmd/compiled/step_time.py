@@ -180,7 +180,7 @@ def _priced(
     if kind == "collective_permute":
         moves = [(coordinates(a), coordinates(b)) for a, b in pairs(instruction.attributes)]
         sent = instruction.result_bytes
-        seconds = _permute_s(sent, moves, target)
+        seconds = permute_seconds(sent, moves, target)
         return CompiledCollective(kind, instruction.name, source, 2, sent, seconds, visit.times, is_async)
     group = module.group(instruction)
     local = instruction.operand_bytes(len(group))
@@ -231,7 +231,7 @@ def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[Axis
     return tuple(found)
 
 
-def _permute_s(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], target: Target) -> float:
+def permute_seconds(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], target: Target) -> float:
     """All messages at once, each routed dimension by dimension: the busiest link decides, also of those outside."""
     assert target.torus is not None, "places are those of a torus"
     dims = len(target.torus.dims)

@@ -1,8 +1,8 @@
 """The most memory that a device needs at one time, by liveness over its program.
 
 Arguments are there from beginning to end, results from when they are made; what else a program makes lives until it is
-used for the last time. A result that is aliased to a donated argument is made in the argument's memory if that is not
-needed any more; a loop's carry stays in place. `gspmd.costs.buffers` says which values are in memory at all.
+used for the last time. A result that is aliased to a donated argument is made in the memory of that if it is not
+needed any more; a loop's carry stays in place. `transforms/analysis/buffers.py` says which values are in memory at all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from jaxlib.mlir import ir
 
-from gspmd.costs.buffers import Buffers, bytes_of_value, overwrites
+from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value, overwrites
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
 from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.program import MANUAL, WHILE, Body, Op, Program

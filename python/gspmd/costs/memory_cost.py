@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.memory import ARGUMENT, Allocation, Moment, aliases_of, memory_of
 from gspmd.dialect.errors import SourceLocation
+from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.analysis.divergence import NOWHERE, Names, replicated_axes
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.program import Program

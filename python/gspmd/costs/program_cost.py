@@ -11,7 +11,6 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.collectives import Collective, collective_operations, time_of, traffic_of
-from gspmd.costs.buffers import Buffers
 from gspmd.costs.memory_cost import MemoryCost, memory_cost
 from gspmd.costs.timeline import ScheduledCollective, Timeline, estimated
 from gspmd.costs.work import Work, work_of
@@ -20,6 +19,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
+from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.analysis.least.bound import Least, least_sent
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram

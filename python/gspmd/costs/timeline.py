@@ -11,8 +11,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from gspmd.costs.buffers import Buffers
 from gspmd.dialect.errors import SourceLocation
+from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE, Body, Op, Program
 

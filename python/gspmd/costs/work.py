@@ -6,9 +6,9 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.operations import flops_of
 from gspmd.dialect.axes import size_of
+from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.analysis.trip_count import trip_count
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo

@@ -9,13 +9,13 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd import api
-from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.operations import flops_of
 from gspmd.costs.work import work_of
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.meshes import put_mesh
 from gspmd.reading import read_program
 from gspmd.runtime.unannotated import has_manual_regions, strip
+from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.decide.work import CONTRACTIONS
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.annotated import AnnotatedProgram

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.costs.buffers import Buffers, bytes_of_value
 from gspmd.costs.memory import aliases_of, largest_moments
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
@@ -27,8 +26,8 @@ from gspmd.plan_search.meshes import is_annotated, put_mesh
 from gspmd.plan_search.pricing import Question, State
 from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
 from gspmd.reading import read_program
+from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.placements import MOST_PARTS, Floats
 from gspmd.transforms.decide.places import ValuePlaces
 from gspmd.transforms.decide.prices import NEVER_S
 from gspmd.transforms.decide.problem import ProblemBuilder
@@ -45,6 +44,7 @@ from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
+from gspmd.transforms.paths.placements import MOST_PARTS, Floats
 from gspmd.transforms.reroll import mark_layers
 
 _FUSED = 0.1  # of the memory traffic, which counts where operations are taken as fused

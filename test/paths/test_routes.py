@@ -1,0 +1,89 @@
+"""Routes between all placements at once: what they take is what the planner's paths take, on links that differ, too."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.notation import print_dims
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
+from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.paths.path import MoveBudget
+from gspmd.transforms.paths.placements import AxisParts
+from gspmd.transforms.paths.planner import Planner
+from gspmd.transforms.paths.prices import Prices
+from gspmd.transforms.paths.routes import Routes
+from gspmd.transforms.paths.search import Search, common_cuts
+
+TARGETS = {
+    "tpu:v5e:4x4": (("x", 4), ("y", 4)),
+    "tpu:v5e:4x8": (("x", 8), ("y", 4)),
+    "tpu:v4:4x4x2": (("x", 4), ("y", 8)),
+    "tpu:v3:4x4": (("x", 8), ("y", 4)),
+    "gpu:h100:8*2": (("x", 8), ("y", 2)),
+}
+
+
+def hardware_of(target: str, mesh: Mesh) -> Hardware:
+    return read_hardware(target, mesh) if target else BYTES_FIRST
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [64, 2048])
+def test_paths_take_no_longer_than_routes(target: str, size: int) -> None:
+    """So what is decided for its price is made for it. Routes do not count that gathered shards are put in order."""
+    mesh, type_ = Mesh(TARGETS[target]), TensorType((size, size), "bf16")
+    hardware, parts = hardware_of(target, mesh), AxisParts(mesh, ())
+    table, planner = parts.of(2, ()), Planner(mesh, hardware)
+    seconds, dearer = Routes(table, hardware).seconds(type_), list[str]()
+    for a, b in itertools.product(range(len(table.lists)), range(table.finished)):
+        path = planner.plan(type_, table.sharding(a), table.sharding(b))
+        ordered_s = 4 * size * size / hardware.memory_bytes_per_s  # the whole value is read and written once more
+        allowed = seconds[a, b] * 1.001 + hardware.collective_latency_s + ordered_s
+        if path.time_s > allowed:
+            ends = " -> ".join(print_dims(table.sharding(number)) for number in (a, b))
+            dearer.append(f"{ends}: {path.time_s:.3g} s and not {seconds[a, b]:.3g}")
+    assert not dearer, "\n".join(dearer)
+
+
+@pytest.mark.parametrize("target", ["", *TARGETS])
+def test_what_routes_find_is_never_dearer_than_a_search_towards_the_target(target: str) -> None:
+    mesh = Mesh(TARGETS.get(target, (("x", 4), ("y", 2))))
+    hardware, parts, type_ = hardware_of(target, mesh), AxisParts(mesh, ()), TensorType((512, 512), "f32")
+    table, planner, faster = parts.of(2, ()), Planner(mesh, hardware), 0
+    for a, b in itertools.product(range(len(table.lists)), range(table.finished)):
+        source, goal = table.sharding(a), table.sharding(b)
+        if a == b:
+            continue
+        prices, cuts = Prices(type_, source, hardware), common_cuts(source, goal)
+        alone = Search(prices, source, goal, cuts, MoveBudget(10**6)).run()
+        assert alone is not None
+        path = planner.plan(type_, source, goal)
+        assert path.time_s <= alone.time_s * (1 + 1e-9)
+        faster += path.time_s < alone.time_s * 0.99
+    assert faster, "searches towards the target miss nothing"
+
+
+def test_the_way_through_links_that_lie_idle_is_found() -> None:
+    """What devices along y hold alike is cut among them first, and gathered over both lines of the torus."""
+    mesh = Mesh((("x", 4), ("y", 4)))
+    hardware, parts = read_hardware("tpu:v5e:4x4", mesh), AxisParts(mesh, ())
+    table = parts.of(1, ())
+    (split,) = [n for n in range(table.finished) if print_dims(table.sharding(n)) == '[{"y"}]']
+    path = Planner(mesh, hardware).plan(TensorType((2**24,), "f32"), table.sharding(split), table.sharding(0))
+    assert [step.kind for step in path.steps] == ["all_slice", "all_gather"]
+    (both,) = path.steps[-1:]
+    assert both.dims == ((parts.mesh.axis("y"), parts.mesh.axis("x")),)
+
+
+def test_between_placements_that_are_uneven_no_route_leads() -> None:
+    mesh = Mesh((("x", 4), ("y", 4)))
+    table = AxisParts(mesh, ()).of(1, ())
+    routes = Routes(table, read_hardware("tpu:v5e:4x4", mesh))
+    wide = np.flatnonzero(table.count == 16)
+    for a, b in itertools.permutations(range(table.finished), 2):
+        assert not set(routes.stops(TensorType((20,), "f32"), a, b)[1:-1]) & set(wide.tolist())

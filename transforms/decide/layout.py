@@ -1,0 +1,63 @@
+"""How the mesh lies on the machine that a program is decided for.
+
+Which links an axis has depends on where it lies, and where it lies best on what is sent along it. So the mesh is laid
+out for what the program sends as propagation has it, and then everything is decided for that layout.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.decide.problem import ProblemBuilder
+from gspmd.transforms.decide.solver import Solution
+from gspmd.transforms.decide.write import shardings
+from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.machine.device_order import order_text
+from gspmd.transforms.machine.targets import Traffic
+from gspmd.transforms.machine.topology import is_machine, read_machine
+from gspmd.transforms.paths.planner import Planner
+
+Move = tuple[TensorType, TensorSharding, TensorSharding]
+
+
+def laid_out(target: str, builder: ProblemBuilder, solution: Solution) -> str:
+    """The target with the order of devices that is best for a solution; as it is if it has one, or no places."""
+    mesh = builder.places.annotated.mesh
+    machine = read_machine(target) if is_machine(target) else None
+    if machine is None or machine.order or mesh.device_ids or mesh.size == 1:
+        return target
+    placement = machine.place(mesh, list(_traffic(builder, solution.states)))
+    assert machine.torus is not None, "machines are tori, or switches"
+    return f"{target}@{order_text(tuple(slot for _, slots in placement.slots for slot in slots), machine.torus)}"
+
+
+def _traffic(builder: ProblemBuilder, states: list[int]) -> Iterator[Traffic]:
+    """What the moves of a solution send."""
+    planner = Planner(builder.places.annotated.mesh, builder.objective.hardware)
+    for (type_, source, target), times in _moves(builder, states).items():
+        at = source
+        for step in planner.plan(type_, source, target).steps:
+            for sent in step.sent(type_, at):
+                yield Traffic(sent.kind, sent.local_bytes, sent.axes, times, sent.reach)
+            at = step.after
+
+
+def _moves(builder: ProblemBuilder, states: list[int]) -> Counter[Move]:
+    """How often values are moved between operations; what several take alike is moved once."""
+    places, decided = builder.places, shardings(builder, states)
+    found: Counter[Move] = Counter()
+    seen: set[tuple[int, TensorSharding]] = set()
+    for place in places.place.values():
+        op = place.op
+        assert op is not None, "it is the place of an operation"
+        runs = builder.shardings_of(op, states[builder.op_variable[op.index]])
+        for number, (value, needed) in enumerate(zip((*op.operands, *op.results), runs, strict=True)):
+            lies = decided.get(places.carried[value]) or places.at(value)
+            if lies == needed or (value, needed) in seen:
+                continue
+            seen.add((value, needed))
+            ends = (lies, needed) if number < len(op.operands) else (needed, lies)
+            found[builder.types[value], *ends] += round(place.times * place.copies)
+    return found
