@@ -87,6 +87,10 @@ RUNS = "gspmd.runs"
 """The shardings of an operation's operands and results as it is run, where these are not as its values are: from
 `gspmd-decide` to `gspmd-reshard`."""
 
+THROUGH = "gspmd.through"
+"""What operands of an operation are moved to first, as others take them from that, too; of all others what they are:
+from `gspmd-decide` to `gspmd-reshard`."""
+
 NOT_TAKEN = "gspmd.not_taken"
 """On a `sdy.sharding_constraint`, that its operand is taken as it is: from `gspmd-decide` to `gspmd-reshard`."""
 

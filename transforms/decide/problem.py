@@ -385,13 +385,18 @@ class ProblemBuilder:
             return bool(self.domains.of(value).is_taken(number)[states[self.variable_of[value]]])
         constraint, table = self.places.optional[value][number], self.domains.table(value)
         target = table.number(self.places.sharding[constraint])
-        at_hand = [self.domains.now(value)]
-        if value in self._copies and states[self._copies[value]]:  # the first state is for none
-            at_hand.append(int(self.domains.copies(value).numbers[states[self._copies[value]] - 1]))
+        copy = self.copy(value, states)
+        at_hand = [self.domains.now(value), *(() if copy is None else (copy,))]
         if at_hand[-1] == target:
             return True
         moves = self.prices.moves(self.types[value], table, np.array(at_hand), np.array([target]))
         return bool(moves[0] == moves.min()) and self._is_run_with(constraint, target, states)
+
+    def copy(self, value: int, states: list[int]) -> int | None:
+        """The placement that a fixed value is moved to for several operations; None where each takes the value."""
+        if value not in self._copies or not states[self._copies[value]]:  # the first state is for none
+            return None
+        return int(self.domains.copies(value).numbers[states[self._copies[value]] - 1])
 
     def _is_run_with(self, value: int, placement: int, states: list[int]) -> bool:
         """Whether a solution runs an operation that takes a value with this placement of it."""

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 from jaxlib.mlir import ir
 
-from gspmd.dialect.own_attributes import IN_MIDDLE, RUNS
+from gspmd.dialect.own_attributes import IN_MIDDLE, RUNS, THROUGH
 from gspmd.transforms.ir.operations import Attribute, Block, Location, Operation, Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
@@ -82,7 +82,7 @@ def has_side_effect(attributes: Mapping[str, Attribute]) -> bool:
     return "has_side_effect" in attributes and bool(attributes["has_side_effect"].value)
 
 
-SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes", IN_MIDDLE, RUNS})
+SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes", IN_MIDDLE, RUNS, THROUGH})
 """What says where an operation stands or how its results are split, and nothing about what it computes."""
 
 

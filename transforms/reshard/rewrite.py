@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from gspmd.dialect.notation import print_axes, print_dims
-from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER, NOT_TAKEN, RUNS
+from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER, NOT_TAKEN, RUNS, THROUGH
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.trip_count import LoopNest
@@ -224,6 +224,10 @@ class Resharder:
         have, count = tuple([self.sharding[value] for value in op.operands]), len(op.operands)
         found = Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule)
         self.decisions.append(found)
+        through = op.ir.attributes.pop(THROUGH, None)
+        for value, copy in zip(op.operands, have if through is None else self.codec.read_list(through), strict=True):
+            if copy != self.sharding[value]:
+                self._moved_value(value, copy, op.ir, "several operations take it from {to}")
         for index, (value, need) in enumerate(zip(op.operands, runs[:count], strict=True)):
             if have[index] != need:
                 op.ir.operands[index] = self._moved_value(value, need, op.ir, _operand_cause(op, index))
