@@ -24,9 +24,6 @@ from gspmd.transforms.reshard import reshard
 from gspmd.transforms.reshard.rewrite import Resharder
 
 CORPUS = Path(__file__).resolve().parents[2] / "benchmarks" / "corpus" / "losses"
-# Where bytes are counted twice: what a value was moved to for one operation serves another one, which is known of
-# values that are fixed, and not of those that may be otherwise themselves.
-
 MESH = 'sdy.mesh @mesh = <["x"=2, "y"=2]>\n'
 
 
