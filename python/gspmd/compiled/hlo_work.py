@@ -84,7 +84,8 @@ def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollectiv
         axes = axes_of(collective.attributes, mesh)
         source = module.source(collective)
         source = source or _source(module, module.computations[visit.computation], visit.instruction)
-        reach = reach_of(mesh, np.array(pairs(collective.attributes), np.int64)) if kind == "collective_permute" else 1
+        inside = [pair for pair in pairs(collective.attributes) if max(pair) < mesh.size]
+        reach = reach_of(mesh, np.array(inside, np.int64)) if inside else 1
         found = HloCollective(kind, axes, devices, local_bytes, visit.times, visit.known, source, reach)
         if found.sent_bytes:
             yield found
