@@ -1,10 +1,11 @@
-"""What it takes to bring a value from one placement to another, in closed form.
+"""What it takes to bring a value from one placement to another: what the best route takes, or a closed form.
 
-What is new in the goal is sliced first, which costs nothing but memory traffic. Sums over parts that the goal splits a
+Routes (`paths/routes.py`) are known between some hundred placements. The closed form holds where bytes come first. What
+is new in the goal is sliced first, which costs nothing but memory traffic. Sums over parts that the goal splits a
 dimension over become reduce-scatters, others all-reduces. Parts that change their dimension are exchanged by
 all-to-alls, what is left over is gathered, and where the order of parts differs one permute comes before. For values
 that split evenly this sends as many bytes as the paths of `paths/planner.py`. Where a dimension is split otherwise than
-before, and unevenly, there is no such form, and the planner is asked.
+before, and unevenly, neither holds, and the planner is asked.
 """
 
 from __future__ import annotations
