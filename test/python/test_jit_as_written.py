@@ -61,6 +61,34 @@ def test_results_of_which_nothing_is_said_have_short_specs(f: Any, spec: P) -> N
     np.testing.assert_allclose(found, f(X))
 
 
+@pytest.mark.parametrize("spec", [P("x", "y"), P("y"), P("y", "x"), P(None, "x"), P()], ids=str)
+@pytest.mark.parametrize("came", [P("x"), P(None, "y"), P()], ids=str)
+@pytest.mark.parametrize("loop", ["while", "scan"])
+def test_what_a_loop_carries_lies_as_a_constraint_behind_its_body_says(loop: str, came: P, spec: P) -> None:
+    def body(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(jnp.sin(x), NamedSharding(MESH, spec))
+
+    def looped(x: Any) -> Any:
+        if loop == "while":
+            return jax.lax.fori_loop(0, 3, lambda _, x: body(x), x)
+        return jax.lax.scan(lambda x, _: (body(x), x.sum()), x, None, length=3)[0]
+
+    found = gspmd.jit(looped)(jax.device_put(X, NamedSharding(MESH, came)))
+    assert found.sharding.is_equivalent_to(NamedSharding(MESH, spec), 2)
+    np.testing.assert_allclose(found, np.sin(np.sin(np.sin(X))), rtol=1e-5)
+
+
+def test_what_branches_give_lies_as_constraints_in_all_of_them_say() -> None:
+    where = NamedSharding(MESH, P("y", "x"))
+
+    def branch(f: Any) -> Any:
+        return lambda x: jax.lax.with_sharding_constraint(f(x), where)
+
+    f = gspmd.jit(lambda p, x: jax.lax.cond(p, branch(jnp.sin), branch(jnp.cos), x))
+    for p in (True, False):
+        assert f(p, jax.device_put(X, NamedSharding(MESH, P("x")))).sharding == where
+
+
 def test_compiled_functions_say_shardings_as_results_have_them() -> None:
     mesh = Mesh(DEVICES.reshape(8, 1), ("data", "model"))
     where = NamedSharding(mesh, P("data", "model"))
