@@ -210,6 +210,32 @@ def test_summands_leave_without_a_collective(f: Any) -> None:
     assert [each.bytes for each in collectives] == ([6.0] if f is branches else [])
 
 
+ONE_AXIS = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Explicit,))
+SUMMANDS = P(None, None, unreduced={"x"})
+
+
+def over_batches(batches: Any) -> Any:
+    zero = jax.reshard(jnp.zeros((64, 64)), SUMMANDS)
+    return jax.lax.scan(lambda c, x: (c + jnp.dot(x.T, x, out_sharding=SUMMANDS), None), zero, batches)[0]
+
+
+def while_loop(batches: Any) -> Any:
+    zero = jax.reshard(jnp.zeros((64, 64)), SUMMANDS)
+    x = batches[0]
+    return jax.lax.fori_loop(0, 4, lambda i, c: c + jnp.dot(x.T, x * i, out_sharding=SUMMANDS), zero)
+
+
+@pytest.mark.parametrize("f", [over_batches, while_loop], ids=lambda f: f.__name__)
+def test_large_sums_of_loops_leave_without_a_collective(f: Any) -> None:
+    """What the types say of the zeros that a loop begins with is not what they become."""
+    with jax.set_mesh(ONE_AXIS):
+        batches = jax.device_put(np.ones((4, 512, 64), np.float32), P(None, "x"))
+        lowered = gspmd.jit(f).lower(batches)
+        assert lowered.partitioned.collectives == ()
+        found = jax.reshard(lowered.compile()(batches), P())
+    np.testing.assert_array_equal(found, np.full((64, 64), 2048 if f is over_batches else 3072))
+
+
 MIXED = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
 
 
