@@ -236,6 +236,34 @@ def test_large_sums_of_loops_leave_without_a_collective(f: Any) -> None:
     np.testing.assert_array_equal(found, np.full((64, 64), 2048 if f is over_batches else 3072))
 
 
+def scanned_layers(w: Any, x: Any) -> Any:
+    return jax.lax.scan(lambda c, layer: (jnp.sin(scaled(c) @ layer), None), x, w)[0].sum()
+
+
+def stacked(w: Any, batches: Any) -> Any:
+    return jax.grad(scanned_layers)(w, batches[0])
+
+
+def stacked_over_batches(w: Any, batches: Any) -> Any:
+    zero = jax.reshard(jnp.zeros_like(w), P(None, None, None, unreduced={"x"}))
+    return jax.lax.scan(lambda g, x: (g + jax.grad(scanned_layers)(w, x), None), zero, batches)[0]
+
+
+@pytest.mark.parametrize("f", [stacked, stacked_over_batches], ids=lambda f: f.__name__)
+def test_gradients_of_scanned_layers_are_summed_once_where_they_are_used(f: Any) -> None:
+    def summed(w: Any, batches: Any) -> Any:
+        return jax.reshard(f(w, batches), P())
+
+    with jax.set_mesh(ONE_AXIS):
+        w = jax.device_put(np.full((3, 64, 64), 0.01, np.float32), P(None, None, None, reduced={"x"}))
+        batches = jax.device_put(np.ones((4, 1024, 64), np.float32), P(None, "x"))
+        assert gspmd.jit(f).lower(w, batches).partitioned.collectives == ()
+        jitted = gspmd.jit(summed)
+        (collective,) = jitted.lower(w, batches).partitioned.collectives
+        assert (collective.kind, collective.bytes) == ("all_reduce", 3 * 64 * 64 * 4 * 2 * 7 / 8)
+        np.testing.assert_allclose(jitted(w, batches), jax.jit(summed)(w, batches), rtol=1e-4)
+
+
 MIXED = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
 
 

@@ -80,7 +80,7 @@ class Traits:
     @property
     def is_sum(self) -> bool:
         """Whether it adds operands, or takes one from another."""
-        return any(len(together) > 1 for together in self.linear)
+        return self.elementwise and any(len(together) > 1 for together in self.linear)
 
     @property
     def is_linear_image(self) -> bool:
