@@ -140,3 +140,27 @@ module @an_optimization_barrier_passes_axes_through_value_by_value {
     return %0#0, %0#1 : tensor<8xf32>, tensor<8xf32>
   }
 }
+
+// -----
+
+// CHECK-LABEL: module @a_constraint_on_what_a_loop_carries_on_is_one_on_what_it_carries
+// CHECK: stablehlo.while{{.*}}per_value<[<@mesh, []>, <@mesh, [{"y"}]>]>
+// CHECK: stablehlo.cosine{{.*}}per_value<[<@mesh, [{"y"}]>]>
+module @a_constraint_on_what_a_loop_carries_on_is_one_on_what_it_carries {
+  sdy.mesh @mesh = <["x"=2, "y"=2]>
+  func.func public @main(%n: tensor<i32>, %a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+    %0:2 = stablehlo.while(%i = %n, %x = %a) : tensor<i32>, tensor<8xf32>
+    cond {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %1 = stablehlo.compare NE, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %1 = stablehlo.subtract %i, %one : tensor<i32>
+      %2 = stablehlo.cosine %x : tensor<8xf32>
+      %3 = sdy.sharding_constraint %2 <@mesh, [{"y"}]> : tensor<8xf32>
+      stablehlo.return %1, %3 : tensor<i32>, tensor<8xf32>
+    }
+    return %0#1 : tensor<8xf32>
+  }
+}

@@ -321,3 +321,22 @@ def test_products_of_sparse_rows_are_split_along_columns(shape: tuple[int, ...],
     rows, x = sparse.BCSR.fromdense(dense), np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     found = gspmd.jit(lambda x, rows: rows @ x, mesh=MESH, in_shardings=(spec, P()))(x, rows)
     np.testing.assert_allclose(found, dense @ x, rtol=1e-6)
+
+
+def test_what_is_not_used_is_of_the_type_that_a_function_was_compiled_for() -> None:
+    x = np.ones(8, np.float32)
+    compiled = gspmd.jit(lambda x, unused: x * 2, mesh=MESH).lower(x, {"n": 1, "x": x}).compile()
+    np.testing.assert_array_equal(compiled(x, {"n": 2, "x": 3 * x}), 2 * x)
+    for other in (np.ones(16, np.float32), np.ones(8, np.int32), 3.0):
+        with pytest.raises(TypeError, match=r"argument 'unused\['x'\]', which is not used, has"):
+            compiled(x, {"n": 1, "x": other})
+
+
+def test_stages_say_the_shardings_of_results_that_the_user_said() -> None:
+    where = NamedSharding(MESH, P("x"))
+    f = gspmd.jit(lambda x: {"a": x * 2, "b": x.sum()}, mesh=MESH, out_shardings={"a": P("x"), "b": None})
+    traced = f.trace(np.ones(8, np.float32))
+    for stage in (traced, traced.lower()):
+        assert stage.out_info["a"].sharding == where
+        assert stage.out_info["b"].sharding is None
+    assert traced.lower().compile().out_info["a"].sharding == where

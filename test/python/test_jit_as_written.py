@@ -61,6 +61,34 @@ def test_results_of_which_nothing_is_said_have_short_specs(f: Any, spec: P) -> N
     np.testing.assert_allclose(found, f(X))
 
 
+@pytest.mark.parametrize("spec", [P("x", "y"), P("y"), P("y", "x"), P(None, "x"), P()], ids=str)
+@pytest.mark.parametrize("came", [P("x"), P(None, "y"), P()], ids=str)
+@pytest.mark.parametrize("loop", ["while", "scan"])
+def test_what_a_loop_carries_lies_as_a_constraint_behind_its_body_says(loop: str, came: P, spec: P) -> None:
+    def body(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(jnp.sin(x), NamedSharding(MESH, spec))
+
+    def looped(x: Any) -> Any:
+        if loop == "while":
+            return jax.lax.fori_loop(0, 3, lambda _, x: body(x), x)
+        return jax.lax.scan(lambda x, _: (body(x), x.sum()), x, None, length=3)[0]
+
+    found = gspmd.jit(looped)(jax.device_put(X, NamedSharding(MESH, came)))
+    assert found.sharding.is_equivalent_to(NamedSharding(MESH, spec), 2)
+    np.testing.assert_allclose(found, np.sin(np.sin(np.sin(X))), rtol=1e-5)
+
+
+def test_what_branches_give_lies_as_constraints_in_all_of_them_say() -> None:
+    where = NamedSharding(MESH, P("y", "x"))
+
+    def branch(f: Any) -> Any:
+        return lambda x: jax.lax.with_sharding_constraint(f(x), where)
+
+    f = gspmd.jit(lambda p, x: jax.lax.cond(p, branch(jnp.sin), branch(jnp.cos), x))
+    for p in (True, False):
+        assert f(p, jax.device_put(X, NamedSharding(MESH, P("x")))).sharding == where
+
+
 def test_compiled_functions_say_shardings_as_results_have_them() -> None:
     mesh = Mesh(DEVICES.reshape(8, 1), ("data", "model"))
     where = NamedSharding(mesh, P("data", "model"))
@@ -180,6 +208,60 @@ def test_summands_leave_without_a_collective(f: Any) -> None:
         collectives = gspmd.jit(f).lower(W_REDUCED, X_SPLIT).partitioned.collectives
     # The sum that says which branch is taken is wanted by all.
     assert [each.bytes for each in collectives] == ([6.0] if f is branches else [])
+
+
+ONE_AXIS = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Explicit,))
+SUMMANDS = P(None, None, unreduced={"x"})
+
+
+def over_batches(batches: Any) -> Any:
+    zero = jax.reshard(jnp.zeros((64, 64)), SUMMANDS)
+    return jax.lax.scan(lambda c, x: (c + jnp.dot(x.T, x, out_sharding=SUMMANDS), None), zero, batches)[0]
+
+
+def while_loop(batches: Any) -> Any:
+    zero = jax.reshard(jnp.zeros((64, 64)), SUMMANDS)
+    x = batches[0]
+    return jax.lax.fori_loop(0, 4, lambda i, c: c + jnp.dot(x.T, x * i, out_sharding=SUMMANDS), zero)
+
+
+@pytest.mark.parametrize("f", [over_batches, while_loop], ids=lambda f: f.__name__)
+def test_large_sums_of_loops_leave_without_a_collective(f: Any) -> None:
+    """What the types say of the zeros that a loop begins with is not what they become."""
+    with jax.set_mesh(ONE_AXIS):
+        batches = jax.device_put(np.ones((4, 512, 64), np.float32), P(None, "x"))
+        lowered = gspmd.jit(f).lower(batches)
+        assert lowered.partitioned.collectives == ()
+        found = jax.reshard(lowered.compile()(batches), P())
+    np.testing.assert_array_equal(found, np.full((64, 64), 2048 if f is over_batches else 3072))
+
+
+def scanned_layers(w: Any, x: Any) -> Any:
+    return jax.lax.scan(lambda c, layer: (jnp.sin(scaled(c) @ layer), None), x, w)[0].sum()
+
+
+def stacked(w: Any, batches: Any) -> Any:
+    return jax.grad(scanned_layers)(w, batches[0])
+
+
+def stacked_over_batches(w: Any, batches: Any) -> Any:
+    zero = jax.reshard(jnp.zeros_like(w), P(None, None, None, unreduced={"x"}))
+    return jax.lax.scan(lambda g, x: (g + jax.grad(scanned_layers)(w, x), None), zero, batches)[0]
+
+
+@pytest.mark.parametrize("f", [stacked, stacked_over_batches], ids=lambda f: f.__name__)
+def test_gradients_of_scanned_layers_are_summed_once_where_they_are_used(f: Any) -> None:
+    def summed(w: Any, batches: Any) -> Any:
+        return jax.reshard(f(w, batches), P())
+
+    with jax.set_mesh(ONE_AXIS):
+        w = jax.device_put(np.full((3, 64, 64), 0.01, np.float32), P(None, None, None, reduced={"x"}))
+        batches = jax.device_put(np.ones((4, 1024, 64), np.float32), P(None, "x"))
+        assert gspmd.jit(f).lower(w, batches).partitioned.collectives == ()
+        jitted = gspmd.jit(summed)
+        (collective,) = jitted.lower(w, batches).partitioned.collectives
+        assert (collective.kind, collective.bytes) == ("all_reduce", 3 * 64 * 64 * 4 * 2 * 7 / 8)
+        np.testing.assert_allclose(jitted(w, batches), jax.jit(summed)(w, batches), rtol=1e-4)
 
 
 MIXED = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))

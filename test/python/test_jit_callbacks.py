@@ -222,6 +222,51 @@ def test_an_ordered_call_that_goes_wrong_ends_the_call(devices: int, where: str,
         np.testing.assert_array_equal(f(x), expected)
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("has no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Unspeakable(), "raised Unspeakable"),
+        (ValueError("half of a pair: \udcff"), r"raised ValueError: half of a pair: \\udcff"),
+        (SystemExit(3), "raised SystemExit: 3"),
+        (KeyboardInterrupt(), "raised KeyboardInterrupt"),
+        (StopIteration("at once"), "raised StopIteration: at once"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_error_of_any_kind_ends_the_call_alone(error: BaseException, told: str) -> None:
+    def fail(_: Any) -> Any:
+        raise error
+
+    f = split(lambda x: jax.pure_callback(fail, scalar(np.float32(0)), x.sum()) + x)
+    for _ in range(2):
+        with pytest.raises(gspmd.ExecutionError, match=told):
+            f(X)
+
+
+def test_a_function_that_a_program_calls_cannot_run_another_one_over_the_same_devices() -> None:
+    total = split(lambda x: x.sum())
+
+    def on_host(x: Any) -> Any:
+        return np.float32(total(np.asarray(x)))
+
+    f = split(lambda x: jax.pure_callback(on_host, scalar(np.float32(0)), x) + x.sum())
+    for _ in range(2):
+        with pytest.raises(gspmd.ExecutionError, match="devices, which are busy with the first; compute on one device"):
+            f(X)
+    assert total(X) == X.sum()
+
+    def on_one_device(x: Any) -> Any:
+        return np.asarray(jax.jit(jnp.sum)(np.asarray(x)))
+
+    g = split(lambda x: jax.pure_callback(on_one_device, scalar(np.float32(0)), x) + x.sum())
+    assert g(X) == 2 * X.sum()
+
+
 def test_calls_in_functions_without_arguments_and_results(capfd: pytest.CaptureFixture[str]) -> None:
     def loop() -> None:
         jax.lax.fori_loop(0, 2, lambda i, _: jax.debug.print("{}", i), None)

@@ -84,3 +84,16 @@ def test_where_nothing_is_said_of_an_argument_it_is_split_as_it_comes() -> None:
 def test_a_compiled_function_takes_host_arrays_of_the_type_that_jax_converts() -> None:
     compiled = gspmd.jit(product, mesh=MESH, in_shardings=P("x")).lower(X).compile()
     np.testing.assert_array_equal(compiled(X.astype(np.int64)), X @ X.T)
+
+
+def test_a_value_that_is_laid_out_by_a_constraint_is_split_as_that_says() -> None:
+    rows = NamedSharding(MESH, P("x"))
+    usual = jax.device_put(X, rows).format
+
+    @gspmd.jit
+    def transposed(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(x.T, usual)
+
+    found = transposed(jax.device_put(X, rows))
+    assert found.format == usual
+    np.testing.assert_array_equal(found, X.T)

@@ -303,7 +303,7 @@ def test_a_damaged_entry_is_written_again(work: Work, folder: Path, damage: str)
         {
             "cut": whole[: len(whole) // 2],
             "empty": b"",
-            "changed": whole[:-5] + b"\0" + whole[-4:],
+            "changed": whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:],
             "other": b"x" * 100,
             "older": whole.replace(b"program 1", b"program 0", 1),
         }[damage]

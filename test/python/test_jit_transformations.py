@@ -236,3 +236,25 @@ def test_calls_of_exported_functions() -> None:
     shape = jax.export.symbolic_shape("b, 8")
     for_many = jax.export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct(shape, jnp.float32))
     check(lambda x: for_many.call(x) + 1, X, in_shardings=P("x"))
+
+
+def _written(x: Any, changed: Any, start: float) -> Any:
+    """A loop that writes a sum over devices into an array, beside what it reads of the one before."""
+
+    def body(i: Any, kept: Any) -> Any:
+        before = jax.lax.dynamic_slice(kept, (jnp.maximum(i - 1, 0), 0, 0), (1, 4, 4))
+        return jax.lax.dynamic_update_slice(kept, (x.T @ x * (i + 1))[None] + changed(before), (i, 0, 0))
+
+    return jax.lax.fori_loop(0, 4, body, jnp.full((4, 4, 4), start, x.dtype))
+
+
+@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize(
+    "changed", [lambda v: v, lambda v: v * v, lambda v: jnp.flip(v, 0)], ids=["as is", "square", "flip"]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_sums_that_a_loop_writes_and_reads(changed: Any, start: float, dtype: Any) -> None:
+    x = np.arange(32).reshape(8, 4)
+    x = (x / 30 if dtype is np.float32 else x % 3).astype(dtype)
+    found = gspmd.jit(lambda x: _written(x, changed, start), mesh={"x": 4, "y": 2}, in_shardings=P("x", "y"))(x)
+    np.testing.assert_allclose(found, jax.jit(lambda x: _written(x, changed, start))(x), rtol=1e-5)

@@ -23,6 +23,8 @@ def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ..
             return together
         if op.info.body:
             return together if _adds_to_zeros(op, traits) else ()
+        if traits.looks_up or traits.update is not None:  # the others say where
+            return together
         constant = all(is_constant(op.operands[index]) for index in others)
         if _is_float(op) and constant and not any(is_constant(op.operands[index]) for index in together):
             return together

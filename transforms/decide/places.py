@@ -17,6 +17,7 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Body, Op
 from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ops import traits_of_op
 from gspmd.transforms.ops.rules import RuleBook
 
 
@@ -173,7 +174,7 @@ class ValuePlaces:
 
     def _find_optional(self) -> dict[int, list[int]]:
         """By the value that they constrain, the results of constraints on which nothing hangs: only operations of
-        their own block take them.
+        their own block take them, and none that says where they are to be.
         """
         found: dict[int, list[int]] = {}
         results = {place.order: value for value, place in self.same.items()}
@@ -184,7 +185,8 @@ class ValuePlaces:
                 continue
             home = self._home[value]
             if all(
-                (use.op is not None and use.block == home) or results.get(use.order) in optional
+                (use.op is not None and use.block == home and not traits_of_op(use.op.info).placement)
+                or results.get(use.order) in optional
                 for use in self.uses[value]
             ):
                 optional.add(value)
@@ -360,6 +362,14 @@ class ValuePlaces:
                 self._want_alike(region.returned, op.results, inside, times)
         if is_loop:
             self._loops.leave()
+        bodies = [region.returned for region in op.regions[is_loop:]]
+        for result, *returned in zip(op.results, *bodies, strict=True):
+            if all(self._is_asked_for(value, self.sharding[result]) for value in returned):
+                self.maker.pop(result, None)
+
+    def _is_asked_for(self, value: int, sharding: TensorSharding) -> bool:
+        """Whether a constraint says that a value, which a loop or branch hands on, has this sharding."""
+        return value in self.same and value not in self.maker and self.sharding[value] == sharding
 
     def _read_manual(self, op: Op, held: Axes, number: int, times: int) -> None:
         region, block = self.annotated.region(op), op.regions[0]

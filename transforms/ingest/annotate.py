@@ -14,7 +14,7 @@ from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.groups import constrain_groups
 from gspmd.transforms.ingest.manual import dissolve_named
 from gspmd.transforms.ingest.markers import convert_markers, target_name
-from gspmd.transforms.ingest.partial_values import is_left_partial
+from gspmd.transforms.ingest.partial_values import before_constraints, is_left_partial
 from gspmd.transforms.ingest.survey import Survey
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.callbacks import is_callback, is_one_call
@@ -103,7 +103,7 @@ def _rewrite_constraint(op: Operation, target: TargetMesh) -> None:
         with located(op):
             new = target.attribute(old, value.type)
             if is_left_partial(Said(target.annotations.attribute(old), None), value.type, target):
-                new = None
+                new, value = None, before_constraints(value)
     if new is None:
         op.replace([value])
     elif op.name == "sdy.sharding_constraint":

@@ -11,7 +11,7 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.own_attributes import LIKE
 from gspmd.transforms.ingest.annotations import PREFIX, frontend, parse_carried
 from gspmd.transforms.ingest.edits import create
-from gspmd.transforms.ingest.partial_values import is_left_partial
+from gspmd.transforms.ingest.partial_values import before_constraints, is_left_partial
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
@@ -93,7 +93,9 @@ def _sharding(op: Operation, target: TargetMesh) -> None:
             content[LIKE] = ir.UnitAttr.get()
         create("sdy.sharding_group", [operand], [], content, op)
     sharding = target.attributes_of(said, [result.type])[0]
-    if sharding is None or is_left_partial(said, result.type, target):
+    if sharding is not None and is_left_partial(said, result.type, target):
+        sharding, operand = None, before_constraints(operand)
+    if sharding is None:
         op.replace([operand])
     else:
         said_so = {"sharding": sharding}

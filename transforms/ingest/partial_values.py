@@ -19,7 +19,8 @@ from gspmd.transforms.ingest.annotations import Said
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.program import CONTROL_FLOW, WHILE
+from gspmd.transforms.ir.program import CONSTRAINT, CONTROL_FLOW, WHILE
+from gspmd.transforms.ir.reducers import is_zero
 from gspmd.transforms.ir.types import TensorType
 
 
@@ -121,6 +122,14 @@ def _sum_instead(value: Value, build: Builder) -> None:
 def is_left_partial(said: Said, type_: TensorType, target: TargetMesh) -> bool:
     """Whether a constraint says that a value is to be partial, and so nothing: sums wait until they are needed."""
     return bool(target.unreduced(said, type_))
+
+
+def before_constraints(value: Value) -> Value:
+    """Zeros that constraints hold to a sharding: they may be summands of any value. Another value is as it is."""
+    zeros = value
+    while zeros.op is not None and zeros.op.name == CONSTRAINT:
+        zeros = zeros.op.operands[0]
+    return zeros if is_zero(zeros) else value
 
 
 def _builder(op: Operation, point: Point) -> Builder:

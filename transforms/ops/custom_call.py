@@ -71,7 +71,7 @@ _RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CA
 # What these calls are is known; where a placement stands says something, so that it stays there.
 TRAITS_OF_CALLS: dict[str, Traits] = {
     **dict.fromkeys(_RULES, PLAIN),
-    **dict.fromkeys(_PLACEMENT.split(), Traits(pure=False)),
+    **dict.fromkeys(_PLACEMENT.split(), Traits(pure=False, placement=True)),
     **dict.fromkeys(CALLBACK_RULES, UNKNOWN),
     **{target: definition.traits for target, definition in CALLS.items()},
 }

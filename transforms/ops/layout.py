@@ -211,7 +211,7 @@ OPS = op_table(
         OpDef(
             "stablehlo.broadcast_in_dim",
             broadcast_rule,
-            traits=Traits(flops=MOVED, evaluate=the_same, fusion=Fusion.WITH_ALL_USERS),
+            traits=Traits(linear=((0,),), flops=MOVED, evaluate=the_same, fusion=Fusion.WITH_ALL_USERS),
         ),
         OpDef(
             "stablehlo.transpose",

@@ -43,6 +43,7 @@ class Traits:
 
     Memory:
     `view`: every result is the operand of the same number by another name.
+    `placement`: it only says of its operand where that is to be, or how it is laid out there.
     `in_place`: the result can take the memory of an operand of its size, which fused operations always can.
     `fusion`: how it is fused with others, None if it is not.
     `looks_up`: of its first operand only as many elements are read as there are in the result.
@@ -66,6 +67,7 @@ class Traits:
     flops: Flops | None = None
     evaluate: Evaluate | None = None
     view: bool = False
+    placement: bool = False
     in_place: bool = False
     fusion: Fusion | None = None
     looks_up: bool = False
@@ -78,7 +80,7 @@ class Traits:
     @property
     def is_sum(self) -> bool:
         """Whether it adds operands, or takes one from another."""
-        return any(len(together) > 1 for together in self.linear)
+        return self.elementwise and any(len(together) > 1 for together in self.linear)
 
     @property
     def is_linear_image(self) -> bool:

@@ -63,6 +63,7 @@ class GraphBuilder:
             self.initial.append(blank[rank])
         self.nodes: list[Node] = []
         self.entries: dict[int, list[int]] = {}
+        self._constrained = set[int]()
         self.iterated = iterated_dims(program)
 
     def build(self) -> Graph:
@@ -72,6 +73,9 @@ class GraphBuilder:
                 self.initial[program.slot_of(value)] = sharding
         for op in program.ops:
             self._add(op)
+        for op in program.ops:
+            if op.info.name == WHILE:
+                self._carry_as_asked(op)
         results = []
         for slot, sharding in zip(program.body.returned_slots, self.annotated.results, strict=True):
             asked = sharding or unknown(self.annotated.mesh, len(self.types[slot].shape))
@@ -106,6 +110,8 @@ class GraphBuilder:
         if shardings is not None:
             self._annotate(op, shardings)
         name = op.info.name
+        if name == CONSTRAINT:
+            self._constrained.update(op.result_slots)
         if name in (CONSTRAINT, BARRIER):
             for left, right in zip(op.operand_slots, op.result_slots, strict=True):
                 self._join(left, right, op.index)
@@ -121,6 +127,13 @@ class GraphBuilder:
         elif not op.splittable and name not in (GROUP, PROPAGATION_BARRIER):
             rule = self._rule(op)
             self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
+
+    def _carry_as_asked(self, loop: Op) -> None:
+        """What a constraint says of a value that the loop carries on, it says of what the loop carries."""
+        given = self.annotated.of_op(loop) or (None,) * len(loop.results)
+        for said, slot, returned in zip(given, loop.result_slots, loop.regions[1].returned_slots, strict=True):
+            if said is None and returned in self._constrained:
+                self.initial[slot] = self.initial[returned]
 
     def _rule(self, op: Op) -> int:
         iterated = self.iterated.get(op.result_slots[0]) if op.info.name == RESHAPE else None

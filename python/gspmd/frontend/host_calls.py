@@ -9,7 +9,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.frontend import jax_stages
-from gspmd.runtime import processes
+from gspmd.runtime import in_flight, processes
 from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.runtime.familiar_errors import ProgramFailed
 from gspmd.transforms.ir.callbacks import is_callback
@@ -29,7 +29,7 @@ class HostCalls:
     def __init__(self, module: ir.Module, functions: Sequence[Any], devices: Sequence[Any]) -> None:
         results = _results_by_index(module) if functions else {}
         self._devices = devices
-        self._call = jax_stages.called_with if len(devices) > 1 and devices[0].platform == "cpu" else _called
+        self._call = _called_on_devices if len(devices) > 1 and devices[0].platform == "cpu" else _called
         self._errors: list[BaseException] = []
         self.functions = [
             self._guarded(function, results[index]) if callable(function) and index in results else function
@@ -53,7 +53,7 @@ class HostCalls:
     def check(self) -> None:
         """Raise ProgramFailed if a function raised an error since the last time, in this process or another one."""
         errors, self._errors[:] = [*self._errors], []
-        said = f"a function that the program calls raised {type(errors[0]).__name__}: {errors[0]}" if errors else ""
+        said = f"a function that the program calls raised {_told(errors[0])}" if errors else ""
         others = processes.exchange(said, self._devices)
         if errors:
             raise ProgramFailed(said) from errors[0]
@@ -64,6 +64,19 @@ class HostCalls:
 
 def _called(function: Function, args: Sequence[Any]) -> Any:
     return function(*args)
+
+
+def _called_on_devices(function: Function, args: Sequence[Any]) -> Any:
+    return in_flight.called_by_program(jax_stages.called_with, (function, args))
+
+
+def _told(error: BaseException) -> str:
+    """An error in words that any message can have, whatever the class of the user's makes of that."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {str(error).encode(errors='backslashreplace').decode()}"
+    except Exception:  # noqa: BLE001 - it cannot say what it is
+        return name
 
 
 def _results_by_index(module: ir.Module) -> dict[int, list[Result]]:

@@ -304,12 +304,21 @@ def _at(aval: Aval, sharding: Any) -> Aval:
 
 
 class TracedFunction(stages.Traced):
-    """A traced function with a `lower` of its own; for platforms that are named, it lowers what `exported` traces."""
+    """A traced function with a `lower` of its own; for platforms that are named, it lowers what `exported` traces.
 
-    def __init__(self, traced: Any, lower: Callable[[], Any], exported: Callable[[], Any]) -> None:
+    `placed` returns what the results are, a pytree, with the shardings that the user said.
+    """
+
+    def __init__(
+        self, traced: Any, lower: Callable[[], Any], exported: Callable[[], Any], placed: Callable[[Any], Any]
+    ) -> None:
         for name in stages.Traced.__slots__:
             setattr(self, name, getattr(traced, name))
-        self._own_lower, self._exported = lower, exported
+        self._own_lower, self._exported, self._placed = lower, exported, placed
+
+    @property
+    def out_info(self) -> Any:
+        return self._placed(super().out_info)
 
     def lower(self, **how: Any) -> Any:
         named = any(value is not None for value in how.values())

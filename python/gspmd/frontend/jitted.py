@@ -318,7 +318,9 @@ class Jitted(Dispatched):
         typed = leaves.have_types(inputs, found.mesh.mesh), leaves.over_other_types(inputs)
         traced = self._in_mesh(found, True, functools.partial(self._trace, call, leaves, inputs), typed)
         exported = functools.partial(self._traced_for_export, found.mesh, call)
-        return jax_stages.TracedFunction(traced, lower, exported)
+        mesh = found.mesh.jax_mesh()
+        placed = functools.partial(with_shardings, prefix=self._out_shardings, mesh=mesh, what="out_shardings")
+        return jax_stages.TracedFunction(traced, lower, exported, placed)
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the results, as a pytree of `jax.ShapeDtypeStruct`s. Runs nothing."""

@@ -342,6 +342,8 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         self._kept = dict(zip(kept, self._inputs[own], strict=True))
         self._layouts = dict(zip(kept, jax_stages.input_layouts(self._jax)[own], strict=True))
         self._kept_signature, self._kept_avals = self._values[own], list(known.in_avals)[own]
+        types = jax.tree.leaves(jax_stages.types_of(self.args_info))
+        self._unused = {leaf: aval for leaf, aval in enumerate(types) if leaf not in self._kept}
         self._refs = self._inputs[own.stop :]
         self._placed = [leaf for leaf, wanted in zip(kept, inputs[own], strict=True) if wanted.sharding is not None]
 
@@ -455,6 +457,8 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
         for index, (leaf, value, aval) in enumerate(known):
             arguments.check(index, value, leaves[leaf], aval)
+        for leaf, aval in self._unused.items():
+            arguments.check_unused(f"argument '{self._paths[leaf]}', which is not used,", leaves[leaf], aval)
         return leaves
 
     def run(self, leaves: Sequence[Any]) -> Any:

@@ -107,6 +107,15 @@ def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
         to_host(index, value, arg)
 
 
+def check_unused(name: str, arg: Any, aval: Any) -> None:
+    """The same of an argument that the program does not take; of numbers of Python, only that one is expected."""
+    dtype = getattr(arg, "dtype", aval.dtype)
+    if isinstance(dtype, np.dtype):
+        dtype = jax.dtypes.canonicalize_dtype(dtype)
+    if not isinstance(arg, jax.Ref):
+        _check_type(name, np.shape(arg), dtype, tuple(aval.shape), aval.dtype)
+
+
 def gone(name: str) -> ProgramFailed:
     return ProgramFailed(
         f"{name} was donated to an earlier call and is gone: Array has been deleted",

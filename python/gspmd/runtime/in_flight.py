@@ -20,12 +20,15 @@ import dataclasses
 import functools
 import itertools
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 from jax.core import Tracer
+
+from gspmd.dialect.errors import ExecutionError
 
 _T = TypeVar("_T")
 _SMALL = 4096  # elements
@@ -73,6 +76,24 @@ def pace(devices: Sequence[Any], flops: Callable[[], float]) -> Pace:
     return BRIEF if flops() < _BRIEF_FLOPS else WITH_ROOM
 
 
+class _Called(threading.local):
+    """Whether what this thread does is waited for by a program over several CPU devices."""
+
+    by_program = False
+
+
+_CALLED = _Called()
+
+
+def called_by_program(function: Callable[..., _T], args: Sequence[Any]) -> _T:
+    """What a function returns that a program over several CPU devices calls, and waits for."""
+    before, _CALLED.by_program = _CALLED.by_program, True
+    try:
+        return function(*args)
+    finally:
+        _CALLED.by_program = before
+
+
 class _Started:
     """What was started since all had ended. Threads may miscount by one each, for which there is room."""
 
@@ -82,10 +103,16 @@ class _Started:
 
 @contextlib.contextmanager
 def turn(devices: Sequence[Any]) -> Iterator[Callable[[_T], _T]]:
-    """Inside, one program is started, and what is given is called with its results, which it returns."""
+    """Inside, one program is started, and what is given is called with its results, which it returns.
+
+    Errors: as `make_room`.
+    """
     if share_threads(devices):
         make_room()
         yield started
+    elif len(devices) > 1:
+        _check_not_called()
+        yield _as_it_is
     else:
         yield _as_it_is
 
@@ -110,12 +137,24 @@ def _to_its_end(function: Callable[..., _T], args: Sequence[Any], kwargs: Mappin
 
 
 def make_room() -> None:
-    """To be called before a program over devices that share threads is started: waits until few are on their way."""
+    """To be called before a program over devices that share threads is started: waits until few are on their way.
+
+    Errors: ExecutionError in a function that such a program calls, as the two would wait for each other without end.
+    """
+    _check_not_called()
     if _Started.count >= _MOST:
         kept = _Started.last
         last = kept() if isinstance(kept, weakref.ref) else kept
         if last is not None and not last.is_deleted():
             _wait(last)
+
+
+def _check_not_called() -> None:
+    if _CALLED.by_program:
+        raise ExecutionError(
+            "a function that a program calls runs another one over several CPU devices, which are busy with the first",
+            hint="compute on one device or with NumPy there, or call the function before or after the program",
+        )
 
 
 def started(results: _T) -> _T:
