@@ -1,0 +1,637 @@
+"""Values of operations, in normal form: choices by known masks, operations on elements, and sums over sets.
+
+Everything that programs compute is made of these, of moves (`values.py`), and of terms that nothing is known of. Two
+values are the same function of the arguments if they are the same instance. Sums are taken for sums of exact numbers: in
+whatever order and parts they are added up, they are one term with the set of what has been added.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.transforms.ops import traits_of
+from gspmd.verification import index_maps, numbers
+from gspmd.verification.index_maps import (
+    ANY,
+    IndexMap,
+    Integers,
+    Label,
+    TooLarge,
+    composed,
+    counted,
+    dim,
+    integer_map,
+    masked,
+    pointwise,
+    set_map,
+)
+from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, NUMBER, SUM, Binding, Bound, Instance, Term, Terms
+from gspmd.verification.values import Shape, Value, Values
+
+BITCAST = "stablehlo.bitcast_convert"
+_LARGEST_JOINT = 1 << 20
+"""Numbers that depend on several dimensions are computed up to so many, else what computes them is a term."""
+
+
+class NotKnown(Exception):
+    """What a program makes at a place cannot be said in terms; the text says why."""
+
+
+class Algebra(Values):
+    """Makes the values of operations."""
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__(terms)
+        self._linear: dict[tuple[Term, frozenset[int]], str] = {}
+
+    # ---- numbers ----
+
+    def number(self, each: IndexMap, element: str, shape: Sequence[int], valid: Sequence[IndexMap] = ()) -> Value:
+        """Known numbers."""
+        if each.is_constant and each.value != ANY:
+            return self.of(self.terms.make((CONSTANT, each.value), element), shape, valid)
+        return self.of(self.terms.make((INTEGER,), element, own=[(NUMBER, each)]), shape, valid)
+
+    def known(self, value: Value) -> IndexMap | None:
+        """The numbers of a value, if they are known."""
+        if value.term.kind == INTEGER:
+            return value.maps[0]
+        if value.term.kind == CONSTANT:
+            return index_maps.constant(int(value.term.operation[1]))  # type: ignore[call-overload]
+        return None
+
+    def zero(self, element: str, shape: Sequence[int]) -> Value:
+        if element.startswith("complex<"):
+            part = self.zero(element[8:-1], shape)
+            return self.elementwise(("stablehlo.complex",), element, [part, part])
+        return self.number(index_maps.constant(0), element, shape)
+
+    def is_zero(self, value: Value) -> bool:
+        return _is_zero(value.term)
+
+    @staticmethod
+    def is_zero_term(term: Term) -> bool:
+        return _is_zero(term)
+
+    # ---- choices ----
+
+    def choice(self, mask: IndexMap, yes: Value, no: Value) -> Value:
+        """One value where the mask is 1, and the other elsewhere."""
+        if mask.is_constant:
+            return yes if mask.value == 1 else no
+        shape, valid = yes.shape, self._chosen_validity(mask, yes, no)
+        for part, rest in _factors(mask):
+            return self.choice(part, self.choice(rest, yes, no), no)
+        opposite = pointwise(_opposite, mask)
+        for part, rest in _factors(opposite):
+            return self.choice(part, self.choice(rest, no, yes), yes)
+        if yes.term.kind == CHOICE and _is_before(self.selector(yes), mask):
+            which, *leaves = self.selector(yes), *self.leaves(yes)
+            if leaves[-1].instance == no.instance and len(leaves) == 2:
+                inner = pointwise(lambda w: np.where(w == ANY, ANY, w == 0), which)
+                return self.of(self.choice(inner, self.choice(mask, leaves[0], no), no).instance, shape, valid)
+        first, second = self._taken_apart(yes, mask), self._taken_apart(no, mask)
+        which = pointwise(
+            lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, np.where(b == ANY, ANY, b + len(first[1])))),
+            mask, first[0], second[0],
+        )  # fmt: skip
+        return self.of(self.terms.choice(which, [*first[1], *second[1]]), shape, valid)
+
+    def _taken_apart(self, value: Value, mask: IndexMap) -> tuple[IndexMap, list[Instance]]:
+        """What a choice over the dimensions of a mask is between; anything else is the only thing itself."""
+        if value.term.kind == CHOICE and _dims(self.selector(value)) == _dims(mask):
+            return self.selector(value), [leaf.instance for leaf in self.leaves(value)]
+        return index_maps.constant(0), [value.instance]
+
+    def _chosen_validity(self, mask: IndexMap, yes: Value, no: Value) -> list[IndexMap]:
+        if yes.valid == no.valid:
+            return list(yes.valid)
+        made = [pointwise(lambda m, a: ((m == 0) | ((m == 1) & (a == 1))) * 1, mask, each) for each in yes.valid]
+        made += [pointwise(lambda m, a: ((m == 1) | ((m == 0) & (a == 1))) * 1, mask, each) for each in no.valid]
+        return made
+
+    def selector(self, value: Value) -> IndexMap:
+        """Which part a choice is, by number."""
+        (ref,) = value.term.own
+        assert isinstance(ref, int)
+        return value.maps[ref]
+
+    def leaves(self, value: Value) -> list[Value]:
+        """What a choice is between."""
+        return [self.part(value, number) for number in range(len(value.term.parts))]
+
+    def without(self, value: Value, holds: Callable[[Term], bool]) -> tuple[IndexMap, Value, Value] | None:
+        """Of a choice with a part of which something holds: where it is something else, that, and the part."""
+        if value.term.kind != CHOICE:
+            return None
+        number = next((i for i, part in enumerate(value.term.parts) if holds(part)), None)
+        if number is None:
+            return None
+        which, leaves = self.selector(value), self.leaves(value)
+        mask = pointwise(lambda w: np.where(w == ANY, ANY, w != number), which)
+        rest = pointwise(lambda w: np.where(w == number, ANY, w), which)
+        others = self.of(self.terms.choice(rest, [leaf.instance for leaf in leaves]), value.shape, value.valid)
+        return mask, others, leaves[number]
+
+    def _seen(self, value: Value, mask: IndexMap) -> Value:
+        """What of a value matters where a mask is 1."""
+        return self.value(value.term, [masked(each, mask) for each in value.maps], value.shape)
+
+    def part(self, value: Value, number: int) -> Value:
+        """A part of a value's term, as it is bound there."""
+        term = value.term
+        bindings = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.refs[number]]
+        assert not any(isinstance(binding, Bound) for binding in bindings)
+        return self.of(Instance(term.parts[number], tuple(bindings)), value.shape, value.valid)
+
+    # ---- operations on elements ----
+
+    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[Value]) -> Value:
+        """Of an operation, whose name comes first, the result of values of one shape."""
+        shape = values[0].shape
+        valid = [mask for value in values for mask in value.valid]
+        found = self._computed(operation, element, values)
+        if found is not None:
+            return self.number(found, element, shape, valid)
+        name = operation[0]
+        if name == "stablehlo.select":
+            mask = self.known(values[0])
+            if mask is not None:
+                made = self.choice(mask, values[1], values[2])
+                return self.of(made.instance, shape, [*made.valid, *values[0].valid])
+        if name == "stablehlo.convert" and values[0].element == element:
+            return values[0]
+        if name == "stablehlo.add":
+            for a, b in ((0, 1), (1, 0)):
+                if self.is_zero(values[a]):
+                    return self.of(values[b].instance, shape, valid)
+        if name == BITCAST:
+            return self._bitcast(operation, element, values[0])
+        hoisted = self._of_choice(operation, element, values, valid)
+        if hoisted is not None:
+            return hoisted
+        parts = [value.instance for value in values]
+        if traits_of(str(name)).commutes:
+            parts.sort(key=lambda part: part.term.number)
+        return self.of(self.terms.make(operation, element, parts), shape, valid)
+
+    def _bitcast(self, operation: tuple[Any, ...], element: str, value: Value) -> Value:
+        """The same bits as another type."""
+        if value.element == element:
+            return value
+        if value.term.kind == BITCAST and value.term.parts[0].element == element:
+            return self.part(value, 0)
+        if _is_positive_zero(value.term):
+            return self.of(self.zero(element, value.shape).instance, value.shape, value.valid)
+        parts = self.without(value, _is_positive_zero)
+        if parts is not None:
+            made = self.choice(parts[0], self._bitcast(operation, element, parts[1]), self.zero(element, value.shape))
+            return self.of(made.instance, value.shape, value.valid)
+        return self.of(self.terms.make(operation, element, [value.instance]), value.shape, value.valid)
+
+    def _computed(self, operation: tuple[Any, ...], element: str, values: Sequence[Value]) -> IndexMap | None:
+        maps = [self.known(value) for value in values]
+        if any(each is None for each in maps):
+            return None
+        known = [each for each in maps if each is not None]
+        labels = {label: size for each in known for label, size in each.sizes().items()}
+        over = [label for label in labels if label.kind == "dim"]
+        if len(over) > 1 and int(np.prod(list(labels.values()), dtype=np.int64)) > _LARGEST_JOINT:
+            return None
+        return numbers.computed(operation, values[-1].element, element, known)
+
+    def _of_choice(
+        self, operation: tuple[Any, ...], element: str, values: Sequence[Value], valid: Sequence[IndexMap]
+    ) -> Value | None:
+        """Of what is linear in a part with zeros, the part of what it makes, with zeros."""
+        for position in _alone(str(operation[0]), element):
+            value = values[position]
+            parts = self.without(value, _is_zero)
+            if parts is None:
+                continue
+            mask, part, _ = parts
+            others = [part if i == position else self._seen(v, mask) for i, v in enumerate(values)]
+            made = self.elementwise(operation, element, others)
+            result = self.choice(mask, made, self.zero(element, value.shape))
+            return self.of(result.instance, value.shape, valid)
+        return None
+
+    # ---- sums ----
+
+    def total(self, monoid: str, value: Value, axis: int) -> Value:
+        """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
+        shape = value.shape[:axis] + value.shape[axis + 1 :]
+        names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
+        size, label = value.shape[axis], dim(axis)
+        if size == 0:
+            bits = numbers.neutral(monoid, value.element)
+            if bits is None:
+                raise NotKnown(f"nothing is combined by '{monoid}'")
+            return self.number(index_maps.constant(bits), value.element, shape)
+        if size == 1:
+            made = self.moved(value, value.shape, {label: index_maps.constant(0)})
+        else:
+            made = self._total(monoid, value, label, size)
+        return self.relabelled(made, shape, names)
+
+    def _total(self, monoid: str, value: Value, label: Label, size: int) -> Value:
+        valid = [_all_along(mask, label) for mask in value.valid]
+        present, kept, value = self._present(monoid, value, label)
+        maps = value.maps
+        if present is not None:
+            maps = tuple(masked(each, present) for each in maps)
+        instance = self.terms.normal(value.term, maps)
+        made = self._combined(monoid, instance, label, size, present, value.shape)
+        for mask, other in reversed(kept):
+            made = self.choice(mask, made, other)
+        return self.of(made.instance, value.shape, valid)
+
+    def _present(
+        self, monoid: str, value: Value, label: Label
+    ) -> tuple[IndexMap | None, list[tuple[IndexMap, Value]], Value]:
+        """Which summands there are; choices that do not depend on that; and the summands."""
+        present: IndexMap | None = None
+        kept: list[tuple[IndexMap, Value]] = []
+        value = Value(value.term, value.bindings, value.shape)
+        element = value.element
+        neutral = functools.partial(_is_constant, holds=lambda bits: numbers.is_neutral(monoid, bits, element))
+        while (parts := self.without(value, neutral)) is not None:
+            mask, yes, no = parts
+            if mask.depends_on(label):
+                both = mask if present is None else pointwise(lambda a, b: np.where((a == 1) & (b == 1), 1, 0), mask, present)
+                present = both
+            else:
+                kept.append((mask, no))
+            value = yes
+        return present, kept, value
+
+    def _combined(
+        self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> Value:
+        term, maps = instance.term, Value(*instance, shape).maps
+        over = [i for i, each in enumerate(maps) if each.depends_on(label)]
+        sets = frozenset(i for i in over if term.kinds[i] == SET)
+        if monoid == "add" and sets and len(sets) == len(over):
+            if self.linear(term, sets) == "linear":
+                united = [
+                    _united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)
+                ]
+                return self.value(term, united, shape)
+        if monoid == "add" and sets and term.kind != SUM:
+            distributed = self._distributed(instance, label, size, present, shape)
+            if distributed is not None:
+                return distributed
+        if monoid in numbers.IDEMPOTENT and not over and present is None:
+            return self.value(term, maps, shape)
+        return _Summing(self, monoid, label, size, present, shape).of(instance)
+
+    def _distributed(
+        self, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> Value | None:
+        """A sum of sums of what is computed linearly."""
+        term = instance.term
+        linear = _together(str(term.kind), term.element)
+        if linear is None or len(linear) != len(term.parts):
+            return None
+        value = Value(*instance, shape)
+        parts = []
+        for number in range(len(term.parts)):
+            part = self.part(value, number)
+            if present is not None:
+                part = self.choice(present, part, self.zero(part.element, shape))
+            parts.append(self._total("add", part, label, size) if part.shape else part)
+        return self.elementwise(term.operation, term.element, parts)
+
+    def linear(self, term: Term, slots: frozenset[int]) -> str:
+        """Whether a term is `linear` in the sums over the sets in these slots, `constant` or neither, `no`."""
+        used = slots & {i for i, kind in enumerate(term.kinds) if kind == SET}
+        if not used:
+            return "constant"
+        key = (term, used)
+        found = self._linear.get(key)
+        if found is None:
+            found = self._linear[key] = self._is_linear(term, used)
+        return found
+
+    def _is_linear(self, term: Term, slots: frozenset[int]) -> str:
+        parts = [
+            self.linear(part, frozenset(i for i, ref in enumerate(refs) if ref in slots and isinstance(ref, int)))
+            for part, refs in zip(term.parts, term.refs, strict=True)
+        ]
+        if "no" in parts:
+            return "no"
+        if term.kind == SUM:
+            own = sum(ref in slots for ref in term.own)
+            if term.operation[1] != "add" or own + parts.count("linear") > 1:
+                return "no"
+            return "linear"
+        zeros = [
+            part == "linear" or _is_zero(each)
+            for part, each in zip(parts, term.parts, strict=True)
+        ]
+        if term.kind == CHOICE:
+            return "linear" if all(zeros) else "no"
+        if term.kind in _CONVERTS and not numbers.is_float(term.parts[0].element):
+            return "no"  # integers may have wrapped around
+        positions = {i for i, part in enumerate(parts) if part == "linear"}
+        for together in _linear_in(str(term.kind), term.element):
+            if positions <= set(together) and all(zeros[i] for i in together):
+                return "linear"
+        return "no"
+
+
+class _Summing:
+    """One sum that a term is made for."""
+
+    def __init__(
+        self, algebra: Algebra, monoid: str, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> None:
+        self._algebra = algebra
+        self._monoid = monoid
+        self._label = label
+        self._size = size
+        self._present = present
+        self._shape = shape
+
+    def of(self, instance: Instance) -> Value:
+        """The sum of an instance over the label."""
+        term, label = instance.term, self._label
+        opened = term.kind == SUM and term.operation == (SUM, self._monoid)
+        if not opened:
+            body, sets = instance, []
+        else:
+            body = Instance(
+                term.parts[0],
+                tuple(instance.bindings[ref] if isinstance(ref, int) else ref for ref in term.refs[0]),
+            )
+            sets = [instance.bindings[ref] if isinstance(ref, int) else ref for ref in term.own]
+        bound = [
+            i for i, b in enumerate(body.bindings) if isinstance(b, IndexMap) and b.depends_on(label)
+        ]
+        if any(body.term.kinds[i] == SET for i in bound):
+            raise NotKnown("summands of which something else than a sum has been computed are combined")
+        joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.depends_on(label)]
+        if not bound and not joined:
+            joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.columns == 0]
+        rows, columns = self._rows(body, bound, sets, joined)
+        if not joined and rows.table.shape[-2] == 1:
+            return self._one(body, sets, bound, rows)
+        placed: dict[int, Bound] = {}
+        kept = [j for j in range(len(sets)) if j not in joined]
+        for i, binding in enumerate(body.bindings):
+            if isinstance(binding, Bound) and binding.of in kept:
+                placed[i] = Bound(kept.index(binding.of), binding.column)
+        domains = [sets[j] for j in kept]
+        for chosen, part in _independent(rows):
+            for column, original in enumerate(chosen):
+                placed[columns[original]] = Bound(len(domains), column)
+            domains.append(part)
+        return self._made(body, placed, domains)
+
+    def _one(self, body: Instance, sets: Sequence[Binding], bound: Sequence[int], rows: IndexMap) -> Value:
+        """A sum of at most one summand."""
+        algebra = self._algebra
+        if not bound and not (rows.table[..., -1] <= 1).all():
+            return self._made(body, _bound_already(body), [*sets, rows])
+        if not (rows.table[..., -1] <= 1).all() and self._monoid not in numbers.IDEMPOTENT:
+            placed = _bound_already(body)
+            domains = list(sets)
+            for chosen, part in _independent(rows):
+                for column, original in enumerate(chosen):
+                    placed[bound[original]] = Bound(len(domains), column)
+                domains.append(part)
+            return self._made(body, placed, domains)
+        bindings = list(body.bindings)
+        for column, i in enumerate(bound):
+            bindings[i] = integer_map(rows.labels, rows.table[..., 0, column])
+        placed_all = _bound_already(body)
+        instance = Instance(body.term, tuple(bindings))
+        value = (
+            self._made(instance, placed_all, list(sets))
+            if sets
+            else algebra.value(instance.term, instance.bindings, self._shape)  # type: ignore[arg-type]
+        )
+        there = integer_map(rows.labels, np.minimum(rows.table[..., 0, -1], 1))
+        bits = numbers.neutral(self._monoid, value.element)
+        if not (there.is_constant and there.value == 1):
+            if bits is None:
+                raise NotKnown(f"nothing is combined by '{self._monoid}' on some devices")
+            value = algebra.choice(there, value, algebra.number(index_maps.constant(bits), value.element, self._shape))
+        return value
+
+    def _rows(
+        self, body: Instance, bound: Sequence[int], sets: Sequence[Binding], joined: Sequence[int]
+    ) -> tuple[IndexMap, list[int]]:
+        """The rows of a set over the label, and of those that it is joined with; and the slot of every column."""
+        maps: list[IndexMap] = [body.bindings[i] for i in bound]  # type: ignore[misc]
+        others: list[IndexMap] = [sets[j] for j in joined]  # type: ignore[misc]
+        present = self._present or index_maps.constant(1)
+        sizes: dict[Label, int] = {self._label: self._size}
+        for each in (*maps, *others, present):
+            sizes.update(each.sizes())
+        labels = tuple(sorted(sizes))
+        full = tuple(sizes[label] for label in labels)
+        count = int(np.prod([each.table.shape[-2] for each in others], dtype=np.int64))
+        if int(np.prod(full, dtype=np.int64)) * count * (1 + len(maps) + len(others)) > 2 * index_maps.LARGEST_TABLE:
+            raise TooLarge
+        # [labels..., rows of every joined set..., columns]
+        ones = (1,) * len(others)
+        columns: list[Integers] = [m.spread(labels).reshape((*_shape(m, labels), *ones)) for m in maps]
+        counts: Integers = (present.spread(labels) == 1).astype(np.int64).reshape((*_shape(present, labels), *ones))
+        slots = list(bound)
+        for number, (j, each) in enumerate(zip(joined, others, strict=True)):
+            rows = each.spread(labels)
+            at = [1] * len(others)
+            at[number] = rows.shape[-2]
+            spread = rows.reshape((*rows.shape[: len(labels)], *at, rows.shape[-1]))
+            counts = counts * spread[..., -1]
+            for column in range(rows.shape[-1] - 1):
+                columns.append(spread[..., column])
+                slots.append(_slot_of(body, Bound(j, column)))
+        shape = (*full, *[each.table.shape[-2] for each in others])
+        if self._monoid in numbers.IDEMPOTENT:
+            counts = np.minimum(counts, 1)
+        table = np.stack([np.broadcast_to(c, shape) for c in (*columns, counts)], axis=-1)
+        axis = labels.index(self._label)
+        table = np.moveaxis(table, axis, len(labels) - 1)
+        rest = tuple(label for label in labels if label != self._label)
+        outer = tuple(sizes[label] for label in rest)
+        made = set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+        if self._monoid in numbers.IDEMPOTENT and made.table.size:
+            flat = np.array(made.table)
+            flat[..., -1] = np.minimum(flat[..., -1], 1)
+            made = set_map(made.labels, flat)
+        return made, slots
+
+    def _made(self, body: Instance, placed: dict[int, Bound], domains: Sequence[Binding]) -> Value:
+        """The term, its sets in the order in which its summand uses them."""
+        first = {j: min((i for i, b in placed.items() if b.of == j), default=len(body.bindings)) for j in range(len(domains))}
+        order = sorted(range(len(domains)), key=lambda j: first[j])
+        columns = {j: sorted(i for i, b in placed.items() if b.of == j) for j in order}
+        bindings = list(body.bindings)
+        ordered: list[tuple[str, Binding]] = []
+        for new, j in enumerate(order):
+            domain = domains[j]
+            assert isinstance(domain, IndexMap)
+            turned = [placed[i].column for i in columns[j]]
+            if turned != sorted(turned):
+                domain = set_map(domain.labels, domain.table[..., [*turned, domain.table.shape[-1] - 1]])
+            ordered.append((SET, domain))
+            for column, i in enumerate(columns[j]):
+                bindings[i] = Bound(new, column)
+        algebra = self._algebra
+        part = algebra.terms.normal(body.term, bindings)
+        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, seals=True)
+        return algebra.of(instance, self._shape)
+
+
+def _shape(each: IndexMap, labels: Sequence[Label]) -> tuple[int, ...]:
+    sizes = each.sizes()
+    return tuple(sizes.get(label, 1) for label in labels)
+
+
+def _slot_of(body: Instance, wanted: Bound) -> int:
+    return next(i for i, binding in enumerate(body.bindings) if binding == wanted)
+
+
+def _bound_already(body: Instance) -> dict[int, Bound]:
+    return {i: binding for i, binding in enumerate(body.bindings) if isinstance(binding, Bound)}
+
+
+def _independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
+    """Sets whose product a set is, each with the columns of it. Rows that count more than once stay together."""
+    columns, table = rows.columns or 0, rows.table
+    if columns < 2 or not table.size or table[..., -1].max() > 1:
+        return [(list(range(columns)), rows)]
+    flat = table.reshape((-1, *table.shape[-2:]))
+    present = flat[..., -1] != 0
+    total = present.sum(axis=1)
+    alone = []
+    for column in range(columns):
+        rest = [c for c in range(columns) if c != column and c not in alone]
+        if not rest:
+            break
+        single = _distinct(flat, [column], present)
+        others = _distinct(flat, rest, present)
+        alone_count = np.prod([_distinct(flat, [c], present) for c in alone], axis=0) if alone else 1
+        if (single * others * alone_count == total).all():
+            alone.append(column)
+    if not alone:
+        return [(list(range(columns)), rows)]
+    rest = [c for c in range(columns) if c not in alone]
+    groups = [[c] for c in alone] + ([rest] if rest else [])
+    found = []
+    for group in groups:
+        part = set_map(rows.labels, table[..., [*group, columns]])
+        flat_part = np.array(part.table)
+        flat_part[..., -1] = np.minimum(flat_part[..., -1], 1)
+        found.append((group, set_map(part.labels, flat_part)))
+    return found
+
+
+def _distinct(flat: Integers, columns: Sequence[int], present: Any) -> Integers:
+    """How many different rows of these columns there are in each set."""
+    table = np.concatenate([flat[..., list(columns)], present[..., None].astype(np.int64)], axis=-1)
+    made = set_map([Label("bound", 0)], table) if len(flat) > 1 else set_map([], table[0])
+    counts: Integers = (made.table[..., -1] != 0).sum(axis=-1)
+    return np.broadcast_to(counts, (len(flat),))
+
+
+def _united(each: IndexMap, label: Label, size: int, present: IndexMap | None) -> IndexMap:
+    """The union of sets along a label."""
+    there = present or index_maps.constant(1)
+    sizes = {**each.sizes(), **there.sizes(), label: size}
+    labels = tuple(sorted(sizes))
+    full = tuple(sizes[x] for x in labels)
+    rows = each.spread(labels)
+    table = np.array(np.broadcast_to(rows, (*full, *rows.shape[-2:])))
+    table[..., -1] *= (there.spread(labels) == 1)[..., None]
+    axis = labels.index(label)
+    table = np.moveaxis(table, axis, len(labels) - 1)
+    rest = tuple(x for x in labels if x != label)
+    outer = tuple(sizes[x] for x in rest)
+    return set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+
+
+def _all_along(mask: IndexMap, label: Label) -> IndexMap:
+    """Whether a mask is 1 all along a label."""
+    if not mask.depends_on(label):
+        return mask
+    axis = mask.labels.index(label)
+    rest = mask.labels[:axis] + mask.labels[axis + 1 :]
+    return integer_map(rest, (mask.table == 1).all(axis=axis).astype(np.int64))
+
+
+def _opposite(mask: Integers) -> Integers:
+    return np.where(mask == ANY, ANY, 1 - mask)
+
+
+def _dims(mask: IndexMap) -> tuple[Label, ...]:
+    return tuple(label for label in mask.labels if label.kind == "dim")
+
+
+def _factors(mask: IndexMap) -> list[tuple[IndexMap, IndexMap]]:
+    """A mask over several dimensions as the conjunction of one of the first of these, and the rest, if it is one."""
+    over = _dims(mask)
+    if len(over) < 2:
+        return []
+    axis = mask.labels.index(over[0])
+    table = mask.table == 1
+    first_axes = tuple(i for i, label in enumerate(mask.labels) if label in over[1:])
+    part, rest = table.any(axis=first_axes, keepdims=True), table.any(axis=axis, keepdims=True)
+    if not bool((table == (part & rest)).all()) or bool(part.all()):
+        return []
+    return [(integer_map(mask.labels, part.astype(np.int64)), integer_map(mask.labels, rest.astype(np.int64)))]
+
+
+def _is_before(which: IndexMap, mask: IndexMap) -> bool:
+    """Whether a choice is by an earlier dimension."""
+    return _dims(which) < _dims(mask)
+
+
+def _is_positive_zero(term: Term) -> bool:
+    return _is_zero(term) and _is_constant(term, lambda bits: bits == 0)
+
+
+def _is_zero(term: Term) -> bool:
+    if term.kind == "stablehlo.complex":
+        return all(map(_is_zero, term.parts))
+    return _is_constant(term, lambda bits: numbers.is_zero(bits, term.element))
+
+
+def _is_constant(term: Term, holds: Callable[[int], bool]) -> bool:
+    return term.kind == CONSTANT and holds(int(term.operation[1]))  # type: ignore[call-overload]
+
+
+_CONVERTS = frozenset({"stablehlo.convert"})
+
+
+def _linear_in(name: str, element: str) -> tuple[tuple[int, ...], ...]:
+    """The operands that an operation is linear in together, each of these tuples."""
+    if name in _CONVERTS:
+        return ((0,),) if numbers.is_float(element) else ()
+    if name == "stablehlo.select":
+        return ((1, 2),)
+    traits = traits_of(name)
+    if element == "i1" or (traits.floats_only and not numbers.is_float(element)):
+        return ()
+    return traits.linear
+
+
+def _alone(name: str, element: str) -> list[int]:
+    """The operands that it is linear in by themselves."""
+    if name in _CONVERTS:
+        return [0]
+    return [together[0] for together in _linear_in(name, element) if len(together) == 1]
+
+
+def _together(name: str, element: str) -> tuple[int, ...] | None:
+    """All operands that it is linear in together."""
+    return max(_linear_in(name, element), key=len, default=None)
+
+
+__all__ = ["Algebra", "Any", "NotKnown", "composed", "counted"]

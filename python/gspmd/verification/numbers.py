@@ -1,0 +1,161 @@
+"""Numbers that are known: their types, and what operations make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, pointwise
+
+Compute = Callable[..., Any]
+
+
+def bits_of(element: str) -> int | None:
+    """The width of an integer type, 1 of booleans; None for any other type."""
+    digits = element.removeprefix("u").removeprefix("i")
+    return int(digits) if digits.isdigit() and element.startswith(("i", "ui")) else None
+
+
+def range_of_type(element: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits = bits_of(element)
+    assert bits is not None
+    if bits == 1 or element.startswith("u"):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def wrapped(table: Integers, element: str) -> Integers:
+    """Integers as the type keeps them; those of 64 bits are as signed ones."""
+    bits = bits_of(element)
+    assert bits is not None
+    if bits >= 64:
+        return table
+    least, _ = range_of_type(element)
+    return ((table - least) & ((1 << bits) - 1)) + least
+
+
+def float_bits(value: float) -> int:
+    """The number that stands for a float."""
+    return int(np.array(value, np.float64).view(np.int64))
+
+
+def is_float(element: str) -> bool:
+    return element.startswith(("f", "bf", "tf"))
+
+
+def is_zero(bits: int, element: str) -> bool:
+    """Whether a number is zero, of either sign."""
+    return bits == 0 or (is_float(element) and bits == float_bits(-0.0))
+
+
+_INFINITE = {"maximum": float("-inf"), "minimum": float("inf")}
+
+
+def is_neutral(monoid: str, bits: int, element: str) -> bool:
+    """Whether a number changes nothing that it is combined with."""
+    if monoid == "add" or monoid == "or":
+        return is_zero(bits, element)
+    if monoid in ("multiply", "and"):
+        one = float_bits(1.0) if is_float(element) else -1 if monoid == "and" and element != "i1" else 1
+        return bits == one
+    if monoid in _INFINITE:
+        if is_float(element):
+            return bits == float_bits(_INFINITE[monoid])
+        if bits_of(element) is None:
+            return False
+        least, most = range_of_type(element)
+        return bits == (least if monoid == "maximum" else most)
+    return False
+
+
+def neutral(monoid: str, element: str) -> int | None:
+    """The number that changes nothing that it is combined with, if there is one."""
+    candidates = [0, 1, -1, float_bits(1.0), *map(float_bits, _INFINITE.values())]
+    if bits_of(element) is not None:
+        candidates = [0, 1, -1, *range_of_type(element)]
+    elif not is_float(element):
+        candidates = [0]
+    return next((bits for bits in candidates if is_neutral(monoid, bits, element)), None)
+
+
+IDEMPOTENT = frozenset({"maximum", "minimum", "and", "or"})
+
+
+def _divide(a: Integers, b: Integers) -> Integers:
+    safe = np.where(b == 0, 1, b)
+    quotient = np.abs(a) // np.abs(safe) * np.sign(a) * np.sign(safe)
+    return np.where(b == 0, ANY, quotient)
+
+
+def _remainder(a: Integers, b: Integers) -> Integers:
+    return np.where(b == 0, ANY, np.fmod(a, np.where(b == 0, 1, b)))
+
+
+def _shift_left(a: Integers, b: Integers) -> Integers:
+    return np.where((b < 0) | (b > 62), 0, a << np.clip(b, 0, 62))
+
+
+def _clamp(low: Integers, a: Integers, high: Integers) -> Integers:
+    return np.minimum(np.maximum(a, low), high)
+
+
+COMPARE: dict[str, Compute] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+_COMPUTE: dict[str, Compute] = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.divide": _divide,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.and": np.bitwise_and,
+    "stablehlo.or": np.bitwise_or,
+    "stablehlo.xor": np.bitwise_xor,
+    "stablehlo.negate": np.negative,
+    "stablehlo.abs": np.abs,
+    "stablehlo.sign": np.sign,
+    "stablehlo.shift_left": _shift_left,
+    "stablehlo.clamp": _clamp,
+    "stablehlo.select": lambda p, a, b: np.where(p == 1, a, b),
+    "stablehlo.convert": lambda a: a,
+}
+
+
+def computed(operation: Sequence[Any], source: str, element: str, operands: Sequence[IndexMap]) -> IndexMap | None:
+    """What an operation makes of integers of type `source`; None where that is not known. Raises TooLarge."""
+    if bits_of(source) is None or bits_of(element) is None:
+        return None
+    name, *rest = operation
+    if name == "stablehlo.not":
+        compute: Compute | None = (lambda a: 1 - a) if element == "i1" else np.invert
+    elif name == "stablehlo.compare":
+        compute = COMPARE[str(rest[0])]
+    elif name == "stablehlo.add" and element == "i1":
+        compute = np.bitwise_or
+    elif name == "stablehlo.convert" and element == "i1":
+        compute = lambda a: a != 0  # noqa: E731
+    else:
+        compute = _COMPUTE.get(str(name))
+    if compute is None or (source == "ui64" and name in ("stablehlo.divide", "stablehlo.remainder")):
+        return None
+
+    def of(*tables: Integers) -> Integers:
+        lacking: Any = False
+        for table in tables:
+            lacking = lacking | (table == ANY)
+        made = np.asarray(compute(*tables)).astype(np.int64)
+        return np.where(lacking | (made == ANY), ANY, wrapped(made, element))
+
+    if name == "stablehlo.select":
+        return pointwise(lambda p, a, b: np.where(p == ANY, ANY, np.where(p == 1, a, b)), *operands)
+    return pointwise(of, *operands)

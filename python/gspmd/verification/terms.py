@@ -1,0 +1,244 @@
+"""What an element of a value is: an operation of elements of other values, down to those of the program's arguments.
+
+A term stands for all elements that are made alike. What tells them apart are its slots: the indices at which arguments
+are read, what masks say, and over which sets is summed. A value (`values.py`) says for each slot how it follows from the
+device and the index of the element. So slices, transposes, reshapes or gathers make no terms. They change how slots are
+bound, and two programs that move their data in different ways are the same terms.
+
+Equal terms are one object. No two slots of a term are bound alike: those that would be are one slot.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, masked, pointwise, where
+
+INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
+"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes; a sum's set."""
+
+
+class Bound(NamedTuple):
+    """A slot of a summand: the `column` of the rows of the set of that number."""
+
+    of: int
+    column: int
+
+
+Ref: TypeAlias = "int | IndexMap | Bound"
+"""What a slot of a part of a term is: a slot of the term, the same for all elements, or bound by the term."""
+
+CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
+SUM, CHOICE = "sum", "choice"
+
+
+class Term:
+    """`operation` of `parts`. Their slots are `refs`; what the operation itself reads is `own`: see `make`.
+
+    An integer is the number in its slot, of type `element`. A choice is the part whose number its slot has. A sum combines
+    its part over the product of its sets. Everything else reads its own slots as indices.
+    """
+
+    __slots__ = ("element", "kinds", "number", "operation", "own", "parts", "refs")
+
+    def __init__(
+        self,
+        operation: tuple[Hashable, ...],
+        element: str,
+        parts: tuple[Term, ...],
+        refs: tuple[tuple[Ref, ...], ...],
+        own: tuple[Ref, ...],
+        kinds: tuple[str, ...],
+        number: int,
+    ) -> None:
+        self.operation = operation
+        self.element = element
+        self.parts = parts
+        self.refs = refs
+        self.own = own
+        self.kinds = kinds
+        self.number = number
+
+    @property
+    def kind(self) -> Hashable:
+        return self.operation[0]
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{part}{list(refs)}" for part, refs in zip(self.parts, self.refs, strict=True))
+        return f"{'.'.join(map(str, self.operation))}({inner}{f'; {list(self.own)}' if self.own else ''})"
+
+
+Binding: TypeAlias = "IndexMap | Bound"
+
+
+class Instance(NamedTuple):
+    """A term with all of its slots bound."""
+
+    term: Term
+    bindings: tuple[Binding, ...]
+
+
+class Terms:
+    """All terms of a verification."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Term] = {}
+        self._numbers = itertools.count()
+        self._rebound: dict[Hashable, Instance] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def make(
+        self,
+        operation: tuple[Hashable, ...],
+        element: str,
+        parts: Sequence[Instance] = (),
+        own: Sequence[tuple[str, Binding]] = (),
+        seals: bool = False,
+    ) -> Instance:
+        """The term of an operation on instances that are normal, and how its slots are bound.
+
+        Sets that are the same everywhere become parts of the term, and where `seals` is given indices, too.
+        """
+        slots: dict[tuple[str, Binding], int] = {}
+
+        def ref(kind: str, binding: Binding) -> Ref:
+            if isinstance(binding, Bound):
+                return binding
+            if all(label.kind == "bound" for label in binding.labels) and (kind == SET or seals):
+                return binding
+            return slots.setdefault((kind, binding), len(slots))
+
+        refs = tuple(
+            tuple(map(ref, part.term.kinds, part.bindings)) for part in parts
+        )
+        given = tuple(ref(kind, binding) for kind, binding in own)
+        term = self._interned(
+            operation, element, tuple(part.term for part in parts), refs, given, tuple(kind for kind, _ in slots)
+        )
+        bindings: tuple[Binding, ...] = tuple(binding for _, binding in slots)
+        return Instance(term, bindings)
+
+    def argument(self, number: int, element: str, rank: int) -> Term:
+        """An argument of the program, with a slot for each dimension."""
+        return self._interned((ARGUMENT, number), element, (), (), tuple(range(rank)), (INDEX,) * rank)
+
+    def _interned(
+        self,
+        operation: tuple[Hashable, ...],
+        element: str,
+        parts: tuple[Term, ...],
+        refs: tuple[tuple[Ref, ...], ...],
+        own: tuple[Ref, ...],
+        kinds: tuple[str, ...],
+    ) -> Term:
+        key = (operation, element, parts, refs, own, kinds)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Term(operation, element, parts, refs, own, kinds, next(self._numbers))
+        return found
+
+    # ---- other bindings ----
+
+    def normal(self, term: Term, bindings: Sequence[Binding]) -> Instance:
+        """The instance whose slots are bound differently from each other, without masks that say the same everywhere."""
+        given = tuple(bindings)
+        if not self._needs_change(term, given):
+            return Instance(term, given)
+        key = (term, given)
+        found = self._rebound.get(key)
+        if found is None:
+            found = self._rebound[key] = self._rebuilt(term, given)
+        return found
+
+    def _needs_change(self, term: Term, bindings: tuple[Binding, ...]) -> bool:
+        if len(set(zip(term.kinds, bindings, strict=True))) < len(bindings):
+            return True
+        return any(
+            kind != INDEX and isinstance(binding, IndexMap) and binding.is_constant
+            for kind, binding in zip(term.kinds, bindings, strict=True)
+        )
+
+    def _rebuilt(self, term: Term, bindings: tuple[Binding, ...]) -> Instance:
+        def bind(ref: Ref) -> Binding:
+            return bindings[ref] if isinstance(ref, int) else ref
+
+        own = [bind(ref) for ref in term.own]
+        if term.kind == INTEGER and isinstance(own[0], IndexMap) and own[0].is_constant:
+            return self.make((CONSTANT, 0 if own[0].value == ANY else own[0].value), term.element)
+        given = [Instance(part, tuple(map(bind, refs))) for part, refs in zip(term.parts, term.refs, strict=True)]
+        if term.kind == CHOICE:
+            return self.choice(own[0], given)
+        parts = [self.normal(*each) for each in given]
+        kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
+        return self.make(term.operation, term.element, parts, [(kind, each) for each in own], seals_constants(term))
+
+    # ---- choices ----
+
+    def choice(self, which: Binding, given: Sequence[Instance]) -> Instance:
+        """Of instances the one whose number `which` is. Those of one term become one, and stand in a fixed order.
+
+        Raises TooLarge.
+        """
+        if not isinstance(which, IndexMap):
+            parts = [self.normal(*each) for each in given]
+            return self.make((CHOICE,), parts[0].term.element, parts, [(MASK, which)])
+        taken = [int(n) for n in np.unique(which.table) if n != ANY]
+        if len(taken) <= 1:
+            return self.normal(*given[taken[0] if taken else 0])
+        by_term: dict[Term, tuple[IndexMap, Instance]] = {}
+        kept: list[tuple[IndexMap, Instance]] = []
+        for number in taken:
+            here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)  # type: ignore[misc]
+            each = self.normal(given[number].term, [_seen(b, here) for b in given[number].bindings])
+            if each.term not in by_term:
+                by_term[each.term] = here, each
+                continue
+            there, other = by_term[each.term]
+            merged = _merged(here, each, other)
+            if merged is None:
+                kept.append((here, each))
+            else:
+                both = pointwise(lambda a, b: np.where(a == ANY, ANY, a | b), here, there)
+                by_term[each.term] = both, Instance(each.term, merged)
+        leaves = sorted([*by_term.values(), *kept], key=lambda leaf: (leaf[1].term.kind == CONSTANT, leaf[1].term.number))
+        if len(leaves) == 1:
+            return self.normal(*leaves[0][1])
+        numbered = pointwise(_numbered, *[here for here, _ in leaves])
+        element = leaves[0][1].term.element
+        return self.make((CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(MASK, numbered)])
+
+
+def _numbered(*masks: Integers) -> Integers:
+    """Which of several masks is 1."""
+    found: Integers = np.full(np.broadcast_shapes(*[mask.shape for mask in masks]), ANY)
+    for number, mask in enumerate(masks):
+        found = np.where(mask == 1, number, found)
+    return found
+
+
+def _seen(binding: Binding, mask: IndexMap) -> Binding:
+    return masked(binding, mask) if isinstance(binding, IndexMap) else binding
+
+
+def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, ...] | None:
+    """The bindings of one instance where a mask is 1, else those of another one of the same term."""
+    found: list[Binding] = []
+    for a, b in zip(each.bindings, other.bindings, strict=True):
+        if a is b or a == b:
+            found.append(a)
+        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and not a.is_set and not b.is_set:
+            found.append(where(here, a, b))
+        else:
+            return None
+    return tuple(found)
+
+
+def seals_constants(term: Term) -> bool:
+    """Whether indices that are the same for all elements are parts of such a term."""
+    return term.kind == SUM or (bool(term.parts) and bool(term.own) and term.kind != CHOICE)
