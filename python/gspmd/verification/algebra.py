@@ -29,10 +29,13 @@ from gspmd.verification.index_maps import (
     pointwise,
     set_map,
 )
-from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, NUMBER, SUM, Binding, Bound, Instance, Term, Terms
+from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, NUMBER, SUM, Binding, Bound, Column, Instance, Term, Terms
 from gspmd.verification.values import Shape, Value, Values
 
+_OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+ORDERED = "ordered"  # see ordered.py
 BITCAST = "stablehlo.bitcast_convert"
+_PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
 _LARGEST_JOINT = 1 << 20
 """Numbers that depend on several dimensions are computed up to so many, else what computes them is a term."""
 
@@ -174,10 +177,22 @@ class Algebra(Values):
         hoisted = self._of_choice(operation, element, values, valid)
         if hoisted is not None:
             return hoisted
-        parts = [value.instance for value in values]
-        if traits_of(str(name)).commutes:
-            parts.sort(key=lambda part: part.term.number)
-        return self.of(self.terms.make(operation, element, parts), shape, valid)
+        known = self._undone(str(name), element, values)
+        if known is not None:
+            return self.of(known.instance, shape, valid)
+        return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
+
+    def _undone(self, name: str, element: str, values: Sequence[Value]) -> Value | None:
+        """What an operation makes that takes back what another one has done."""
+        value = values[0]
+        if name == "stablehlo.convert" and value.term.kind == name and value.term.parts[0].element == element:
+            return self.part(value, 0) if numbers.widens(element, value.element) else None
+        if name in _PARTS_OF_COMPLEX and value.term.kind == "stablehlo.complex":
+            return self.part(value, _PARTS_OF_COMPLEX.index(name))
+        if name == "stablehlo.complex" and [v.term.kind for v in values] == _PARTS_OF_COMPLEX:
+            real, imaginary = (self.part(v, 0) for v in values)
+            return real if real.instance == imaginary.instance else None
+        return None
 
     def _bitcast(self, operation: tuple[Any, ...], element: str, value: Value) -> Value:
         """The same bits as another type."""
@@ -224,6 +239,8 @@ class Algebra(Values):
 
     def total(self, monoid: str, value: Value, axis: int) -> Value:
         """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
+        if value.element == "i1":
+            monoid = _OF_BOOLEANS.get(monoid, monoid)
         shape = value.shape[:axis] + value.shape[axis + 1 :]
         names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
         size, label = value.shape[axis], dim(axis)
@@ -245,7 +262,11 @@ class Algebra(Values):
         if present is not None:
             maps = tuple(masked(each, present) for each in maps)
         instance = self.terms.normal(value.term, maps)
-        made = self._combined(monoid, instance, label, size, present, value.shape)
+        if instance.term.kind == ORDERED and instance.term.operation[1] == (monoid == "maximum") and present is None:
+            inner = self._total(monoid, self.part(self.of(instance, value.shape), 0), label, size)
+            made = self.elementwise(instance.term.operation, instance.term.element, [inner])
+        else:
+            made = self._combined(monoid, instance, label, size, present, value.shape)
         for mask, other in reversed(kept):
             made = self.choice(mask, made, other)
         return self.of(made.instance, value.shape, valid)
@@ -258,7 +279,7 @@ class Algebra(Values):
         kept: list[tuple[IndexMap, Value]] = []
         value = Value(value.term, value.bindings, value.shape)
         element = value.element
-        neutral = functools.partial(_is_constant, holds=lambda bits: numbers.is_neutral(monoid, bits, element))
+        neutral = _neutral(monoid, element)
         while (parts := self.without(value, neutral)) is not None:
             mask, yes, no = parts
             if mask.depends_on(label):
@@ -281,29 +302,43 @@ class Algebra(Values):
                     _united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)
                 ]
                 return self.value(term, united, shape)
-        if monoid == "add" and sets and term.kind != SUM:
-            distributed = self._distributed(instance, label, size, present, shape)
+        if term.kind != SUM and (sets or self._has_part_without(monoid, instance, label, shape)):
+            distributed = self._distributed(monoid, instance, label, size, present, shape)
             if distributed is not None:
                 return distributed
         if monoid in numbers.IDEMPOTENT and not over and present is None:
             return self.value(term, maps, shape)
         return _Summing(self, monoid, label, size, present, shape).of(instance)
 
-    def _distributed(
-        self, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
-    ) -> Value | None:
-        """A sum of sums of what is computed linearly."""
+    def _has_part_without(self, monoid: str, instance: Instance, label: Label, shape: Shape) -> bool:
+        """Whether of what is combined something is neutral, depending on a label."""
         term = instance.term
-        linear = _together(str(term.kind), term.element)
-        if linear is None or len(linear) != len(term.parts):
+        if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))) or len(term.parts) < 2:
+            return False
+        parts = [self.part(Value(*instance, shape), i) for i in range(len(term.parts))]
+        neutral = _neutral(monoid, term.element)
+        return any(
+            part.term.kind == CHOICE and any(map(neutral, part.term.parts)) and self.selector(part).depends_on(label)
+            for part in parts
+        )
+
+    def _distributed(
+        self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> Value | None:
+        """A sum of what is a sum of parts, part by part."""
+        term = instance.term
+        if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))):
             return None
         value = Value(*instance, shape)
         parts = []
         for number in range(len(term.parts)):
             part = self.part(value, number)
             if present is not None:
-                part = self.choice(present, part, self.zero(part.element, shape))
-            parts.append(self._total("add", part, label, size) if part.shape else part)
+                bits = numbers.neutral(monoid, part.element)
+                if bits is None:
+                    return None
+                part = self.choice(present, part, self.number(index_maps.constant(bits), part.element, shape))
+            parts.append(self._total(monoid, part, label, size))
         return self.elementwise(term.operation, term.element, parts)
 
     def linear(self, term: Term, slots: frozenset[int]) -> str:
@@ -482,10 +517,10 @@ class _Summing:
                 domain = set_map(domain.labels, domain.table[..., [*turned, domain.table.shape[-1] - 1]])
             ordered.append((SET, domain))
             for column, i in enumerate(columns[j]):
-                bindings[i] = Bound(new, column)
+                bindings[i] = Column(0, new, column)
         algebra = self._algebra
         part = algebra.terms.normal(body.term, bindings)
-        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, seals=True)
+        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, seals=True, level=0)
         return algebra.of(instance, self._shape)
 
 
@@ -593,6 +628,11 @@ def _is_before(which: IndexMap, mask: IndexMap) -> bool:
     return _dims(which) < _dims(mask)
 
 
+def _neutral(monoid: str, element: str) -> Callable[[Term], bool]:
+    """Whether a term is a number that changes nothing that it is combined with."""
+    return functools.partial(_is_constant, holds=lambda bits: numbers.is_neutral(monoid, bits, element))
+
+
 def _is_positive_zero(term: Term) -> bool:
     return _is_zero(term) and _is_constant(term, lambda bits: bits == 0)
 
@@ -629,9 +669,11 @@ def _alone(name: str, element: str) -> list[int]:
     return [together[0] for together in _linear_in(name, element) if len(together) == 1]
 
 
-def _together(name: str, element: str) -> tuple[int, ...] | None:
-    """All operands that it is linear in together."""
-    return max(_linear_in(name, element), key=len, default=None)
+def _together(monoid: str, name: str, element: str) -> tuple[int, ...]:
+    """The operands of an operation that a sum of results can be left to, all together."""
+    if name == f"stablehlo.{monoid}":
+        return (0, 1)
+    return max(_linear_in(name, element), key=len, default=()) if monoid == "add" else ()
 
 
 __all__ = ["Algebra", "Any", "NotKnown", "composed", "counted"]

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from gspmd.verification import index_maps, numbers
-from gspmd.verification.algebra import Algebra
+from gspmd.verification.algebra import BITCAST, Algebra
 from gspmd.verification.index_maps import ANY, IndexMap, dim, integer_map, pointwise
+from gspmd.verification.numbers import is_float
+from gspmd.verification.ordered import as_ordered, from_ordered
 from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SUM, Bound, Instance
 from gspmd.verification.values import Value
 
@@ -44,11 +46,25 @@ class Conditions(Algebra):
         elif name == _AND and element == "i1":
             made = self._all_of(self._conjuncts(values[0]) + self._conjuncts(values[1]))
         elif name == _SELECT:
-            made = self._selected(*values)
+            made = as_ordered(self, *values) or self._selected(*values)
+        elif name == BITCAST and is_float(element):
+            made = from_ordered(self, values[0])
+        elif name == "stablehlo.clamp":
+            made = self._fixed(*values)
         if made is None:
             return super().elementwise(operation, element, values)
         valid = [mask for value in values for mask in value.valid]
         return self.of(made.instance, values[0].shape, [*made.valid, *valid])
+
+    def _fixed(self, low: Value, value: Value, high: Value) -> Value | None:
+        """A clamp between limits that are one number, or that the value never reaches."""
+        least, most = self.known(low), self.known(high)
+        if least is None or most is None or not (least.is_constant and most.is_constant):
+            return None
+        if least.value == most.value:
+            return low
+        lowest, highest = self.range_of(value) if numbers.bits_of(value.element) else (ANY, -ANY)
+        return value if least.value <= lowest and highest <= most.value else None
 
     # ---- comparisons with numbers ----
 
@@ -90,12 +106,28 @@ class Conditions(Algebra):
                 lambda n, o: np.where((n == ANY) | (o == ANY), ANY, numbers.wrapped(n - o, element)), number, offset
             )
             return self.equal(part, moved)
+        reflected = self._reflected(value)
+        if reflected is not None:
+            part, known_ = reflected
+            moved = pointwise(
+                lambda n, o: np.where((n == ANY) | (o == ANY), ANY, numbers.wrapped(o - n, element)), number, known_
+            )
+            return self.equal(part, moved)
         limits = self._clamp_limits(value)
         if limits is not None:
             given = number.table[number.table != ANY]
             if given.size and given.min() > limits[0] and given.max() < limits[1]:
                 return self.equal(self.part(value, 1), number)
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
+
+    def _reflected(self, value: Value) -> tuple[Value, IndexMap] | None:
+        """Of a known integer less another one the other one, and the known one, if it is one."""
+        if value.term.kind == "stablehlo.negate":
+            return self.part(value, 0), index_maps.constant(0)
+        if value.term.kind != "stablehlo.subtract":
+            return None
+        known = self.known(self.part(value, 0))
+        return None if known is None else (self.part(value, 1), known)
 
     def _shifted(self, value: Value) -> tuple[Value, IndexMap] | None:
         """Of a sum of an integer and a known one both, if it is one."""
@@ -123,6 +155,16 @@ class Conditions(Algebra):
 
     def _bounded(self, direction: str, value: Value, number: IndexMap) -> Value | None:
         """A comparison with numbers that are counted from elsewhere, if nothing wraps around on the way."""
+        reflected = self._reflected(value)
+        if reflected is not None and self._is_exact_difference(*reflected, value.element):
+            part, known = reflected
+            moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, o - n), number, known)
+            least, most = numbers.range_of_type(part.element)
+            given = moved.table[moved.table != ANY]
+            if given.size and (given.min() < least or given.max() > most):
+                return None
+            mirrored = (_COMPARE, _MIRRORED[direction], part.element)
+            return self.elementwise(mirrored, "i1", [part, self.number(moved, part.element, value.shape)])
         base, offset = self.base(value)
         if base is value:
             return None
@@ -132,7 +174,7 @@ class Conditions(Algebra):
         if given.size and (given.min() < least or given.max() > most):
             return None
         operation = (_COMPARE, direction, base.element)
-        return super().elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
+        return self.elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
 
     def base(self, value: Value) -> tuple[Value, IndexMap]:
         """What an integer is counted from, and where: value = base + offset, as integers that do not wrap around."""
@@ -151,6 +193,12 @@ class Conditions(Algebra):
                 return value, offset
             value = shifted[0]
             offset = pointwise(lambda a, b: np.where((a == ANY) | (b == ANY), ANY, a + b), offset, shifted[1])
+
+    def _is_exact_difference(self, part: Value, known: IndexMap, element: str) -> bool:
+        least, most = self.range_of(part)
+        given = known.table[known.table != ANY]
+        low, high = numbers.range_of_type(element)
+        return not given.size or bool(low <= given.min() - most and given.max() - least <= high)
 
     def _is_exact(self, part: Value, offset: IndexMap, element: str) -> bool:
         least, most = self.range_of(part)
@@ -209,6 +257,7 @@ class Conditions(Algebra):
                 unknown.update((each.instance, each) for each in self._conjuncts(yes))
             else:
                 unknown[condition.instance] = condition
+        unknown = {each.instance: each for each in self._exactly(list(unknown.values()))}
         parts = sorted(unknown.values(), key=lambda part: part.term.number)
         made = parts[0] if parts else self.number(index_maps.constant(1), "i1", shape)
         for part in parts[1:]:
@@ -217,11 +266,27 @@ class Conditions(Algebra):
             made = self.choice(mask, made, no)
         return made
 
+    def _exactly(self, conditions: list[Value]) -> list[Value]:
+        """Bounds that leave an integer one number only, as an equality."""
+        bounds: dict[Instance, _Bounds] = {}
+        bounding = [each for each in conditions if self._note(each, bounds)]
+        found = [each for each in conditions if each not in bounding]
+        for each in bounding:
+            subject = self.part(each, 0)
+            known = bounds[subject.instance]
+            if known.low is None or known.low is not known.high:
+                found.append(each)
+            elif (equal := self.equal(subject, known.low)) not in found:
+                found.append(equal)
+        return found
+
     # ---- what is selected ----
 
     def _selected(self, condition: Value, yes: Value, no: Value) -> Value | None:
         if yes.instance == no.instance:
             return yes
+        if yes.term.kind == _SELECT and self.part(yes, 0).instance == condition.instance:
+            return self.elementwise((_SELECT,), yes.element, [condition, self.part(yes, 1), no])
         if condition.term.kind == CHOICE:
             chosen = [
                 self.elementwise((_SELECT,), yes.element, [each, yes, no]) for each in self.leaves(condition)

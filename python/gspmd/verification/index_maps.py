@@ -51,12 +51,13 @@ class IndexMap:
     order, and those that count 0 at the end. Equal maps are one object.
     """
 
-    __slots__ = ("columns", "labels", "number", "table")
+    __slots__ = ("_taken", "columns", "labels", "number", "table")
 
     labels: tuple[Label, ...]
     table: Integers
     columns: int | None
     number: int
+    _taken: list[int] | None
 
     _known: dict[tuple[Any, ...], IndexMap] = {}  # noqa: RUF012 - interned for the process
     _numbers = itertools.count()
@@ -79,6 +80,13 @@ class IndexMap:
 
     def sizes(self) -> dict[Label, int]:
         return dict(zip(self.labels, self.table.shape, strict=False))
+
+    @property
+    def taken(self) -> list[int]:
+        """The integers that there are, in order."""
+        if self._taken is None:
+            self._taken = [int(n) for n in np.unique(self.table) if n != ANY]
+        return self._taken
 
     def depends_on(self, label: Label) -> bool:
         return label in self.labels
@@ -162,6 +170,7 @@ def _interned(labels: tuple[Label, ...], table: Integers, columns: int | None) -
     if found is None:
         found = object.__new__(IndexMap)
         found.labels, found.table, found.columns = labels, table, columns
+        found._taken = None
         found.number = next(IndexMap._numbers)
         IndexMap._known[key] = found
     return found

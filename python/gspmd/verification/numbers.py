@@ -51,6 +51,22 @@ def is_zero(bits: int, element: str) -> bool:
     return bits == 0 or (is_float(element) and bits == float_bits(-0.0))
 
 
+_FLOATS = {"bf16": (8, 8), "f16": (5, 11), "f32": (8, 24), "f64": (11, 53)}
+"""Bits of exponent and of digits."""
+
+
+def widens(source: str, target: str) -> bool:
+    """Whether every number of one type is one of the other."""
+    if source == "i1":
+        return True
+    if source in _FLOATS and target in _FLOATS:
+        return all(a <= b for a, b in zip(_FLOATS[source], _FLOATS[target], strict=True))
+    if bits_of(source) is None or bits_of(target) in (None, 1):
+        return False
+    (low, high), (least, most) = range_of_type(source), range_of_type(target)
+    return least <= low and high <= most
+
+
 _INFINITE = {"maximum": float("-inf"), "minimum": float("inf")}
 
 

@@ -16,10 +16,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from gspmd.transforms.ops import traits_of
 from gspmd.verification.index_maps import ANY, IndexMap, Integers, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
-"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes; a sum's set."""
+"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how many
+it has; the set of a sum."""
 
 
 class Bound(NamedTuple):
@@ -72,7 +74,15 @@ class Term:
         return f"{'.'.join(map(str, self.operation))}({inner}{f'; {list(self.own)}' if self.own else ''})"
 
 
-Binding: TypeAlias = "IndexMap | Bound"
+class Column(NamedTuple):
+    """What a slot of a summand is bound to while the sum is made. Sums in sums have other levels."""
+
+    level: int
+    of: int
+    column: int
+
+
+Binding: TypeAlias = "IndexMap | Bound | Column"
 
 
 class Instance(NamedTuple):
@@ -100,16 +110,22 @@ class Terms:
         parts: Sequence[Instance] = (),
         own: Sequence[tuple[str, Binding]] = (),
         seals: bool = False,
+        level: int | None = None,
     ) -> Instance:
         """The term of an operation on instances that are normal, and how its slots are bound.
 
-        Sets that are the same everywhere become parts of the term, and where `seals` is given indices, too.
+        Sets that are the same everywhere become parts of the term, and where `seals` is given indices, too. Columns of the
+        `level` are those of the term's own sets.
         """
+        if traits_of(str(operation[0])).commutes:
+            parts = sorted(parts, key=lambda part: part.term.number)
         slots: dict[tuple[str, Binding], int] = {}
 
         def ref(kind: str, binding: Binding) -> Ref:
-            if isinstance(binding, Bound):
-                return binding
+            if isinstance(binding, Column):
+                own_column = binding.level == level
+                return Bound(binding.of, binding.column) if own_column else slots.setdefault((kind, binding), len(slots))
+            assert isinstance(binding, IndexMap)
             if all(label.kind == "bound" for label in binding.labels) and (kind == SET or seals):
                 return binding
             return slots.setdefault((kind, binding), len(slots))
@@ -160,12 +176,18 @@ class Terms:
         if len(set(zip(term.kinds, bindings, strict=True))) < len(bindings):
             return True
         return any(
-            kind != INDEX and isinstance(binding, IndexMap) and binding.is_constant
+            kind != INDEX
+            and isinstance(binding, IndexMap)
+            and (binding.is_constant or (kind.startswith(MASK) and len(binding.taken) < int(kind.removeprefix(MASK))))
             for kind, binding in zip(term.kinds, bindings, strict=True)
         )
 
     def _rebuilt(self, term: Term, bindings: tuple[Binding, ...]) -> Instance:
+        level = 1 + max((binding.level for binding in bindings if isinstance(binding, Column)), default=0)
+
         def bind(ref: Ref) -> Binding:
+            if isinstance(ref, Bound):
+                return Column(level, ref.of, ref.column)
             return bindings[ref] if isinstance(ref, int) else ref
 
         own = [bind(ref) for ref in term.own]
@@ -176,7 +198,7 @@ class Terms:
             return self.choice(own[0], given)
         parts = [self.normal(*each) for each in given]
         kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
-        return self.make(term.operation, term.element, parts, [(kind, each) for each in own], seals_constants(term))
+        return self.make(term.operation, term.element, parts, [(kind, each) for each in own], seals_constants(term), level)
 
     # ---- choices ----
 
@@ -187,8 +209,8 @@ class Terms:
         """
         if not isinstance(which, IndexMap):
             parts = [self.normal(*each) for each in given]
-            return self.make((CHOICE,), parts[0].term.element, parts, [(MASK, which)])
-        taken = [int(n) for n in np.unique(which.table) if n != ANY]
+            return self.make((CHOICE,), parts[0].term.element, parts, [(f"{MASK}{len(parts)}", which)])
+        taken = which.taken
         if len(taken) <= 1:
             return self.normal(*given[taken[0] if taken else 0])
         by_term: dict[Term, tuple[IndexMap, Instance]] = {}
@@ -211,7 +233,7 @@ class Terms:
             return self.normal(*leaves[0][1])
         numbered = pointwise(_numbered, *[here for here, _ in leaves])
         element = leaves[0][1].term.element
-        return self.make((CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(MASK, numbered)])
+        return self.make((CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(f"{MASK}{len(leaves)}", numbered)])
 
 
 def _numbered(*masks: Integers) -> Integers:

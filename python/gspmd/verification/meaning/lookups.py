@@ -7,6 +7,7 @@ like any other sum.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, ints, reducer
-from gspmd.verification.index_maps import IndexMap, Label, composed, counted, dim, integer_map, pointwise
+from gspmd.verification.index_maps import IndexMap, Label, composed, counted, dim, integer_map, masked, pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Machine, Meaning
 from gspmd.verification.meaning.moves import clamped
@@ -40,9 +41,14 @@ def looked_up(machine: Machine, value: Value, axis: int, start: Value, offset: I
     """Of the elements along a dimension the one at start + offset; the dimension goes, and must be the last one."""
     algebra, size = machine.algebra, value.shape[axis]
     wanted = pointwise(lambda k, o: k - o, counted(dim(axis), size), offset)
-    here = algebra.equal(dataclasses.replace(start, shape=value.shape), wanted)
     zero = algebra.zero(value.element, value.shape)
+    parts = algebra.without(value, algebra.is_zero_term)
+    if parts is not None:
+        wanted, value = masked(wanted, parts[0]), parts[1]
+    here = algebra.equal(dataclasses.replace(start, shape=value.shape), wanted)
     chosen = algebra.elementwise((_SELECT,), value.element, [here, value, zero])
+    if parts is not None:
+        chosen = algebra.choice(parts[0], chosen, zero)
     return algebra.total("add", chosen, axis)
 
 
@@ -108,17 +114,27 @@ def _dynamic_update_slice(machine: Machine, op: Operation, values: list[Value]) 
     for i, (d, at) in reversed(list(enumerate(open_))):
         # the element at l is that of the window at l - start
         axis, count = rank + i, update.shape[d]
-        wanted = pointwise(lambda i_, k: i_ - k, counted(dim(d), shape[d]), counted(dim(axis), count))
-        here = algebra.equal(dataclasses.replace(at, shape=tuple(made.shape)), wanted)
+        wanted = pointwise(lambda l, k: l - k, counted(dim(d), shape[d]), counted(dim(axis), count))
+        here = algebra.equal(dataclasses.replace(at, shape=tuple(made.shape)), _known_at(wanted, value))
         chosen = algebra.elementwise((_SELECT,), made.element, [here, made, algebra.zero(made.element, made.shape)])
         made = algebra.total("add", chosen, axis)
-        here = algebra.equal(dataclasses.replace(at, shape=(*shape, count)), composed(wanted, {dim(axis): counted(dim(rank), count)}))
-        conditions.append(algebra.total("or", here, rank))
-    for condition in conditions:
+        for direction, least in (("LE", 0), ("GT", count)):
+            limit = _known_at(counted(dim(d), shape[d], -least), value)
+            against = algebra.number(limit, at.element, shape)
+            conditions.append(algebra.elementwise(("stablehlo.compare", direction, at.element), "i1", [at, against]))
+    if conditions:
+        condition = functools.reduce(lambda a, b: algebra.elementwise(("stablehlo.and",), "i1", [a, b]), conditions)
         made = algebra.elementwise((_SELECT,), made.element, [condition, made, value])
     for mask in reversed(masks):
         made = algebra.choice(mask, made, value)
     return [made]
+
+
+def _known_at(numbers_: IndexMap, value: Value) -> IndexMap:
+    """Numbers where something is known of a value."""
+    for mask in value.valid:
+        numbers_ = masked(numbers_, mask)
+    return numbers_
 
 
 def _gather(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
@@ -215,7 +231,7 @@ def _scatter(machine: Machine, op: Operation, values: list[Value]) -> list[Value
         offset = counted(dim(rank + window_of[d]), window) if d in window_of else index_maps.constant(0)
         wanted = pointwise(lambda p, o: p - o, counted(dim(d), shape[d]), offset)
         fits = pointwise(lambda w, d=d, window=window: (w >= 0) & (w <= shape[d] - window), wanted)  # type: ignore[misc]
-        equal = algebra.equal(start, wanted)
+        equal = algebra.equal(start, _known_at(wanted, value))
         equal = algebra.choice(fits, equal, algebra.number(index_maps.constant(0), "i1", shape_of_all))
         here = equal if here is None else algebra.elementwise(("stablehlo.and",), "i1", [here, equal])
     bits = numbers.neutral(monoid, value.element)
