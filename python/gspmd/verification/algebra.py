@@ -29,10 +29,11 @@ from gspmd.verification.index_maps import (
     pointwise,
     set_map,
 )
-from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, NUMBER, SUM, Binding, Bound, Column, Instance, Term, Terms
+from gspmd.verification.terms import CHOICE, CONSTANT, INDEX, INTEGER, NUMBER, SET, SUM, Binding, Bound, Column, Instance, Term, Terms
 from gspmd.verification.values import Shape, Value, Values
 
 _OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+SHARE = "share"
 ORDERED = "ordered"  # see ordered.py
 BITCAST = "stablehlo.bitcast_convert"
 _PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
@@ -237,6 +238,11 @@ class Algebra(Values):
 
     # ---- sums ----
 
+    def share(self, value: Value, which: IndexMap, count: int) -> Value:
+        """One of so many summands of a value, of which no more is known than that."""
+        return self.of(self.terms.make((SHARE, count), value.element, [value.instance], [(INDEX, which)]), value.shape, value.valid)
+
+
     def total(self, monoid: str, value: Value, axis: int) -> Value:
         """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
         if value.element == "i1":
@@ -257,6 +263,8 @@ class Algebra(Values):
 
     def _total(self, monoid: str, value: Value, label: Label, size: int) -> Value:
         valid = [_all_along(mask, label) for mask in value.valid]
+        if monoid == "add" and _is_zero(value.term):
+            return self.of(value.instance, value.shape, valid)
         present, kept, value = self._present(monoid, value, label)
         maps = value.maps
         if present is not None:
@@ -407,8 +415,6 @@ class _Summing:
         bound = [
             i for i, b in enumerate(body.bindings) if isinstance(b, IndexMap) and b.depends_on(label)
         ]
-        if any(body.term.kinds[i] == SET for i in bound):
-            raise NotKnown("summands of which something else than a sum has been computed are combined")
         joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.depends_on(label)]
         if not bound and not joined:
             joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.columns == 0]
@@ -441,6 +447,8 @@ class _Summing:
                 domains.append(part)
             return self._made(body, placed, domains)
         bindings = list(body.bindings)
+        if any(body.term.kinds[i] == SET for i in bound):
+            raise NotKnown("one of several sums is taken, depending on the device")
         for column, i in enumerate(bound):
             bindings[i] = integer_map(rows.labels, rows.table[..., 0, column])
         placed_all = _bound_already(body)
@@ -458,11 +466,16 @@ class _Summing:
             value = algebra.choice(there, value, algebra.number(index_maps.constant(bits), value.element, self._shape))
         return value
 
+    def _column(self, binding: Binding) -> IndexMap:
+        """What stands for a binding in the rows of a set; for a set its number."""
+        assert isinstance(binding, IndexMap)
+        return index_maps.set_numbers(binding) if binding.is_set else binding
+
     def _rows(
         self, body: Instance, bound: Sequence[int], sets: Sequence[Binding], joined: Sequence[int]
     ) -> tuple[IndexMap, list[int]]:
         """The rows of a set over the label, and of those that it is joined with; and the slot of every column."""
-        maps: list[IndexMap] = [body.bindings[i] for i in bound]  # type: ignore[misc]
+        maps = [self._column(body.bindings[i]) for i in bound]
         others: list[IndexMap] = [sets[j] for j in joined]  # type: ignore[misc]
         present = self._present or index_maps.constant(1)
         sizes: dict[Label, int] = {self._label: self._size}
@@ -519,9 +532,29 @@ class _Summing:
             for column, i in enumerate(columns[j]):
                 bindings[i] = Column(0, new, column)
         algebra = self._algebra
+        whole = _of_all_shares(body.term, ordered, bindings)
+        if whole is not None:
+            return algebra.of(whole, self._shape)
         part = algebra.terms.normal(body.term, bindings)
         instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, seals=True, level=0)
         return algebra.of(instance, self._shape)
+
+
+def _of_all_shares(term: Term, sets: Sequence[tuple[str, Binding]], bindings: Sequence[Binding]) -> Instance | None:
+    """What all of its summands are together, if these are summed up."""
+    if term.kind != SHARE or len(sets) != 1:
+        return None
+    each, count = sets[0][1], int(term.operation[1])  # type: ignore[call-overload]
+    (own,) = term.own
+    assert isinstance(each, IndexMap)
+    assert isinstance(own, int)
+    all_once = each is set_map([], np.stack([np.arange(count), np.ones(count, np.int64)], axis=-1))
+    if not all_once or bindings[own] != Column(0, 0, 0):
+        return None
+    refs = term.refs[0]
+    if any(isinstance(ref, int) and isinstance(bindings[ref], Column) for ref in refs):
+        return None
+    return Instance(term.parts[0], tuple(bindings[ref] if isinstance(ref, int) else ref for ref in refs))
 
 
 def _shape(each: IndexMap, labels: Sequence[Label]) -> tuple[int, ...]:

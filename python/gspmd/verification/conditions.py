@@ -18,7 +18,7 @@ from gspmd.verification.algebra import BITCAST, Algebra
 from gspmd.verification.index_maps import ANY, IndexMap, dim, integer_map, pointwise
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
-from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SUM, Bound, Instance
+from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, SUM, Bound, Instance
 from gspmd.verification.values import Value
 
 _EQUAL = "EQ"
@@ -314,6 +314,8 @@ class Conditions(Algebra):
         if term.operation != (SUM, "add"):
             return False
         part = term.parts[0]
+        if any(kind == SET and isinstance(ref, Bound) for kind, ref in zip(part.kinds, term.refs[0], strict=True)):
+            return False
         return part.kind == _SELECT and part.parts[2].kind == CONSTANT and self.is_zero(Value(part.parts[2], (), ()))
 
     def unfolded(self, value: Value) -> tuple[Value, list[IndexMap]]:

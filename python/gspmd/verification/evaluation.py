@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from gspmd.transforms.ir.modules import functions, symbol
+from gspmd.transforms.ir.modules import codec_of, functions, symbol
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
 from gspmd.verification.algebra import NotKnown
@@ -13,6 +13,7 @@ from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import Devices
 from gspmd.verification.index_maps import TooLarge
 from gspmd.verification.meaning import MEANINGS
+from gspmd.verification.meaning.loops import Loops
 from gspmd.verification.values import Value
 
 
@@ -27,9 +28,14 @@ class Unknown(Exception):
 class Evaluation:
     """Runs a program on the devices of a mesh."""
 
-    def __init__(self, module: Operation, algebra: Conditions, devices: Devices) -> None:
+    def __init__(
+        self, module: Operation, algebra: Conditions, devices: Devices, loops: Loops, is_partitioned: bool
+    ) -> None:
+        self.loops = loops
+        self.is_partitioned = is_partitioned
         self.algebra = algebra
         self.devices = devices
+        self.codec = codec_of(module)
         self._functions = {symbol(function): function for function in functions(module)}
         self.values: dict[Name, Value] = {}
 

@@ -132,6 +132,14 @@ def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
     return _interned(names, table, columns)
 
 
+def set_numbers(each: IndexMap) -> IndexMap:
+    """The number of every set, by which it is known: equal sets have the same."""
+    flat = each.table.reshape((-1, *each.table.shape[-2:]))
+    _, first, inverse = np.unique(flat.reshape((len(flat), -1)), axis=0, return_index=True, return_inverse=True)
+    numbers = np.array([set_map((), flat[i]).number for i in first], np.int64)
+    return integer_map(each.labels, numbers[inverse].reshape(each.table.shape[:-2]))
+
+
 def _in_order(rows: Integers) -> Integers:
     """Sets of rows, [sets, rows, columns + 1], sorted, each row once, and no longer than the largest of them."""
     counts = rows[..., -1]

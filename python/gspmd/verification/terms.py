@@ -142,7 +142,11 @@ class Terms:
 
     def argument(self, number: int, element: str, rank: int) -> Term:
         """An argument of the program, with a slot for each dimension."""
-        return self._interned((ARGUMENT, number), element, (), (), tuple(range(rank)), (INDEX,) * rank)
+        return self.leaf((ARGUMENT, number), element, rank)
+
+    def leaf(self, operation: tuple[Hashable, ...], element: str, rank: int) -> Term:
+        """A term of nothing else, with a slot for each dimension."""
+        return self._interned(operation, element, (), (), tuple(range(rank)), (INDEX,) * rank)
 
     def _interned(
         self,

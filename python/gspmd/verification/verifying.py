@@ -16,8 +16,10 @@ from gspmd.transforms.ir.signature import Signature, read_signature
 from gspmd.verification import index_maps
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import Devices
+from gspmd.verification.equality import difference
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import IndexMap, counted, dim
+from gspmd.verification.meaning.loops import Loops
 from gspmd.verification.placement import parts
 from gspmd.verification.terms import INDEX, Terms
 from gspmd.verification.values import Value
@@ -38,8 +40,9 @@ class _Verification:
         self.signature: Signature = read_signature(partitioned)
         self.algebra = Conditions(Terms())
         self.devices = Devices(self.signature.mesh)
-        self.given = Evaluation(given, self.algebra, self.devices)
-        self.partitioned = Evaluation(partitioned, self.algebra, self.devices)
+        loops = Loops()
+        self.given = Evaluation(given, self.algebra, self.devices, loops, False)
+        self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
         self.given_main, self.main = main_function(given), main_function(partitioned)
 
     def run(self) -> list[Finding]:
@@ -69,18 +72,10 @@ class _Verification:
         return self.algebra.value(made, [b for _, b in own], shape)
 
     def _compared(self, promised: Value, local: Value) -> Finding:
-        for mask in local.valid:
-            lacking = index_maps.pointwise(lambda m, *p: ((m == 1) | ~functools.reduce(np.logical_and, [x == 1 for x in p], np.True_)) * 1, mask, *promised.valid)
-            if not (lacking.is_constant and lacking.value == 1):
-                return Finding("differs", f"not valid: {lacking}")
-        local = self.algebra.value(local.term, local.maps, local.shape, promised.valid)
-        if promised.term is not local.term:
-            return Finding("differs", f"wanted {promised.term}{promised.bindings}\nfound {local.term}{local.bindings}")
-        for wanted, found in zip(promised.maps, local.maps, strict=True):
-            place = index_maps.disagreement(wanted, found)
-            if place is not None:
-                return Finding("differs", f"at {place}: {wanted} {found}")
-        return Finding("proved")
+        found = difference(self.algebra, promised, local)
+        if found is None:
+            return Finding("proved")
+        return Finding("differs", f"{found}\nwanted {promised.term}{promised.bindings}\nfound {local.term}{local.bindings}")
 
 
 __all__ = ["IndexMap", "Any", "verify_modules"]

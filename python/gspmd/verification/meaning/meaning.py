@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import Devices
 from gspmd.verification.values import Value
+
+if TYPE_CHECKING:
+    from gspmd.verification.meaning.loops import Loops
 
 
 class Machine(Protocol):
@@ -19,6 +23,17 @@ class Machine(Protocol):
 
     @property
     def devices(self) -> Devices: ...
+
+    is_partitioned: bool
+    """Whether the program is the partitioned one, and not the one that it was made of."""
+
+    @property
+    def loops(self) -> Loops:
+        """The loops of the given program."""
+
+    @property
+    def codec(self) -> SdyCodec:
+        """What reads the shardings of the program."""
 
     def block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
         """What the end of a block hands on, for these arguments."""
