@@ -34,6 +34,8 @@ from gspmd.verification.values import Shape, Value, Values
 
 _OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 SHARE = "share"
+_SELECT = "stablehlo.select"
+_SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
 ORDERED = "ordered"  # see ordered.py
 BITCAST = "stablehlo.bitcast_convert"
 _PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
@@ -173,6 +175,9 @@ class Algebra(Values):
             for a, b in ((0, 1), (1, 0)):
                 if self.is_zero(values[a]):
                     return self.of(values[b].instance, shape, valid)
+            joined = self._joined(values)
+            if joined is not None:
+                return self.of(joined.instance, shape, valid)
         if name == BITCAST:
             return self._bitcast(operation, element, values[0])
         hoisted = self._of_choice(operation, element, values, valid)
@@ -182,6 +187,16 @@ class Algebra(Values):
         if known is not None:
             return self.of(known.instance, shape, valid)
         return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
+
+    def _joined(self, values: Sequence[Value]) -> Value | None:
+        """A sum of two values of which one is zero wherever the other one is not, as a choice."""
+        first, second = (self.without(value, _is_zero) for value in values)
+        if first is None or second is None or _dims(first[0]) != _dims(second[0]):
+            return None
+        both = pointwise(lambda a, b: (a == 1) & (b == 1), first[0], second[0])
+        if not (both.is_constant and both.value == 0):
+            return None
+        return self.choice(first[0], first[1], self.choice(second[0], second[1], second[2]))
 
     def _undone(self, name: str, element: str, values: Sequence[Value]) -> Value | None:
         """What an operation makes that takes back what another one has done."""
@@ -310,7 +325,7 @@ class Algebra(Values):
                     _united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)
                 ]
                 return self.value(term, united, shape)
-        if term.kind != SUM and (sets or self._has_part_without(monoid, instance, label, shape)):
+        if term.kind != SUM and (sets or term.kind in _SUMS or self._has_part_without(monoid, instance, label, shape)):
             distributed = self._distributed(monoid, instance, label, size, present, shape)
             if distributed is not None:
                 return distributed
@@ -330,14 +345,30 @@ class Algebra(Values):
             for part in parts
         )
 
+    def _selected_sum(self, value: Value) -> Value:
+        """A selection of a sum as a sum of selections."""
+        condition, chosen, zero = (self.part(value, i) for i in range(3))
+        if chosen.term.kind not in ("stablehlo.add", "stablehlo.subtract"):
+            return value
+        parts = [
+            self.elementwise(value.term.operation, value.element, [condition, self.part(chosen, i), zero])
+            for i in range(2)
+        ]
+        return self.elementwise(chosen.term.operation, value.element, parts)
+
     def _distributed(
         self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
     ) -> Value | None:
         """A sum of what is a sum of parts, part by part."""
         term = instance.term
+        value = Value(*instance, shape)
+        if monoid == "add" and term.kind == _SELECT and _is_zero(term.parts[2]):
+            value = self._selected_sum(value)
+            if value.term is term:
+                return None
+            instance, term = value.instance, value.term
         if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))):
             return None
-        value = Value(*instance, shape)
         parts = []
         for number in range(len(term.parts)):
             part = self.part(value, number)
@@ -447,10 +478,9 @@ class _Summing:
                 domains.append(part)
             return self._made(body, placed, domains)
         bindings = list(body.bindings)
-        if any(body.term.kinds[i] == SET for i in bound):
-            raise NotKnown("one of several sums is taken, depending on the device")
         for column, i in enumerate(bound):
-            bindings[i] = integer_map(rows.labels, rows.table[..., 0, column])
+            made = index_maps.numbered_sets if body.term.kinds[i] == SET else integer_map
+            bindings[i] = made(rows.labels, rows.table[..., 0, column])
         placed_all = _bound_already(body)
         instance = Instance(body.term, tuple(bindings))
         value = (

@@ -15,7 +15,7 @@ import numpy as np
 
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import BITCAST, Algebra
-from gspmd.verification.index_maps import ANY, IndexMap, dim, integer_map, pointwise
+from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
 from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, SUM, Bound, Instance
@@ -257,7 +257,14 @@ class Conditions(Algebra):
                 unknown.update((each.instance, each) for each in self._conjuncts(yes))
             else:
                 unknown[condition.instance] = condition
-        unknown = {each.instance: each for each in self._exactly(list(unknown.values()))}
+        given = self._within_bounds(self._exactly(list(unknown.values())))
+        if any(self.known(each) is not None or each.term.kind == CHOICE for each in given):
+            more = self._all_of(given) if given != list(unknown.values()) else None
+            if more is not None:
+                for mask in masks:
+                    more = self.choice(mask, more, no)
+                return more
+        unknown = {each.instance: each for each in given}
         parts = sorted(unknown.values(), key=lambda part: part.term.number)
         made = parts[0] if parts else self.number(index_maps.constant(1), "i1", shape)
         for part in parts[1:]:
@@ -287,6 +294,9 @@ class Conditions(Algebra):
             return yes
         if yes.term.kind == _SELECT and self.part(yes, 0).instance == condition.instance:
             return self.elementwise((_SELECT,), yes.element, [condition, self.part(yes, 1), no])
+        replaced = self._kept(condition, yes, no)
+        if replaced is not None:
+            return replaced
         if condition.term.kind == CHOICE:
             chosen = [
                 self.elementwise((_SELECT,), yes.element, [each, yes, no]) for each in self.leaves(condition)
@@ -308,6 +318,26 @@ class Conditions(Algebra):
         if self._is_lookup(yes):
             return self._guarded(condition, yes)
         return None
+
+    def _kept(self, condition: Value, yes: Value, no: Value) -> Value | None:
+        """What is put in one place, if it is that on a further condition, and what has been there otherwise."""
+        if yes.term.kind != _SELECT or condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
+            return None
+        index, number = self.part(condition, 0), self.known(self.part(condition, 1))
+        if number is None or len(number.labels) != 1 or number.labels[0].kind != "dim":
+            return None
+        axis, rank = number.labels[0].number, len(no.shape)
+        size = no.shape[axis]
+        if number is not counted(dim(axis), size):
+            return None
+        shape = (*no.shape, size)
+        every = self.moved(no, shape, {dim(axis): counted(dim(rank), size)})
+        here = self.equal(dataclasses.replace(index, shape=shape), counted(dim(rank), size))
+        there = self.elementwise((_SELECT,), no.element, [here, every, self.zero(no.element, shape)])
+        if self.total("add", there, rank).instance != self.part(yes, 2).instance:
+            return None
+        both = self._all_of([condition, *self._conjuncts(self.part(yes, 0))])
+        return self.elementwise((_SELECT,), no.element, [both, self.part(yes, 1), no])
 
     def _is_lookup(self, value: Value) -> bool:
         term = value.term
@@ -343,17 +373,9 @@ class Conditions(Algebra):
         body, counts = self.unfolded(value)
         if body.term.kind != _SELECT or any((each.table > 1).any() for each in counts):
             return None
-        found = self._conjuncts(dataclasses.replace(self.part(body, 0)))
+        found = self._conjuncts(self.part(body, 0))
         guards = [dataclasses.replace(each, shape=body.shape) for each in self._conjuncts(condition)]
-        bounds: dict[Instance, _Bounds] = {}
-        rest: list[Value] = []
-        for guard in guards:
-            if not self._note(guard, bounds):
-                rest.append(guard)
-        used: set[Instance] = set()
-        conditions = [self._within(each, bounds, used) for each in found]
-        rest += [guard for guard in guards if guard not in rest and self._subject(guard) not in used]
-        both = self._all_of([*conditions, *rest])
+        both = self._all_of([*found, *guards])
         zero = self.zero(value.element, body.shape)
         made = self.elementwise((_SELECT,), value.element, [both, self.part(body, 1), zero])
         for count in counts:
@@ -362,11 +384,15 @@ class Conditions(Algebra):
             made = self.total("add", made, axis)
         return made
 
-    def _subject(self, guard: Value) -> Instance | None:
-        if guard.term.kind != _COMPARE:
-            return None
-        part = self.part(guard, 0)
-        return part.instance
+    def _within_bounds(self, conditions: list[Value]) -> list[Value]:
+        """Equalities of integers within bounds, without these bounds, and without clamps to wider ones."""
+        bounds: dict[Instance, _Bounds] = {}
+        bounding = [each for each in conditions if self._note(each, bounds)]
+        if not bounding:
+            return conditions
+        used: set[Instance] = set()
+        others = [self._within(each, bounds, used) for each in conditions if each not in bounding]
+        return [*others, *(each for each in bounding if self.part(each, 0).instance not in used)]
 
     def _note(self, guard: Value, bounds: dict[Instance, _Bounds]) -> bool:
         """Keep what a comparison says of the bounds of an integer; False if it says something else."""

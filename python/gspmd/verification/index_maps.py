@@ -60,10 +60,11 @@ class IndexMap:
     _taken: list[int] | None
 
     _known: dict[tuple[Any, ...], IndexMap] = {}  # noqa: RUF012 - interned for the process
+    _sets: dict[int, IndexMap] = {}  # noqa: RUF012 - the same sets, by number
     _numbers = itertools.count()
 
     def __repr__(self) -> str:
-        return f"<{','.join(f'{kind[0]}{n}' for kind, n in self.labels)}: {self.table.tolist()}>"
+        return f"<{','.join(f'{kind[0]}{n}' for kind, n in self.labels)}: {str(self.table.tolist())[:200]}>"
 
     @property
     def is_constant(self) -> bool:
@@ -140,6 +141,20 @@ def set_numbers(each: IndexMap) -> IndexMap:
     return integer_map(each.labels, numbers[inverse].reshape(each.table.shape[:-2]))
 
 
+def numbered_sets(labels: Sequence[Label], numbers: Integers) -> IndexMap:
+    """The sets that are known by these numbers. Those of ANY are empty."""
+    unique, inverse = np.unique(numbers, return_inverse=True)
+    sets = [IndexMap._sets.get(int(number)) for number in unique]
+    shape = next(each.table.shape for each in sets if each is not None)
+    most = max(each.table.shape[-2] for each in sets if each is not None)
+    rows = np.full((len(unique), most, shape[-1]), ANY)
+    rows[..., -1] = 0
+    for place, each in enumerate(sets):
+        if each is not None:
+            rows[place, : each.table.shape[-2]] = each.table
+    return set_map(labels, rows[inverse.reshape(numbers.shape)])
+
+
 def _in_order(rows: Integers) -> Integers:
     """Sets of rows, [sets, rows, columns + 1], sorted, each row once, and no longer than the largest of them."""
     counts = rows[..., -1]
@@ -181,6 +196,8 @@ def _interned(labels: tuple[Label, ...], table: Integers, columns: int | None) -
         found._taken = None
         found.number = next(IndexMap._numbers)
         IndexMap._known[key] = found
+        if columns is not None and not labels:
+            IndexMap._sets[found.number] = found
     return found
 
 

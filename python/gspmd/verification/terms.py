@@ -70,8 +70,16 @@ class Term:
         return self.operation[0]
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{part}{list(refs)}" for part, refs in zip(self.parts, self.refs, strict=True))
-        return f"{'.'.join(map(str, self.operation))}({inner}{f'; {list(self.own)}' if self.own else ''})"
+        return self.text(4)
+
+    def text(self, depth: int) -> str:
+        """The term down to so many operations."""
+        name = ".".join(map(str, self.operation))[:60]
+        if not depth:
+            return f"{name}(..)"
+        parts = zip(self.parts, self.refs, strict=True)
+        inner = ", ".join(f"{part.text(depth - 1)}{list(refs)}" for part, refs in parts)
+        return f"{name}({inner}{f'; {list(self.own)}' if self.own else ''})"
 
 
 class Column(NamedTuple):
