@@ -8,6 +8,7 @@ whatever order and parts they are added up, they are one term with the set of wh
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from gspmd.verification.values import Shape, Value, Values
 
 _OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 SHARE = "share"
+_MOST_SUMMANDS = 64  # that are brought into an order
 _SELECT = "stablehlo.select"
 _SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
 ORDERED = "ordered"  # see ordered.py
@@ -175,7 +177,7 @@ class Algebra(Values):
             for a, b in ((0, 1), (1, 0)):
                 if self.is_zero(values[a]):
                     return self.of(values[b].instance, shape, valid)
-            joined = self._joined(values)
+            joined = self._added(element, values)
             if joined is not None:
                 return self.of(joined.instance, shape, valid)
         if name == BITCAST:
@@ -188,9 +190,53 @@ class Algebra(Values):
             return self.of(known.instance, shape, valid)
         return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
 
-    def _joined(self, values: Sequence[Value]) -> Value | None:
+    def _added(self, element: str, values: Sequence[Value]) -> Value | None:
+        """A sum of numbers that are no integers, its summands in a fixed order."""
+        if numbers.bits_of(element) is not None:
+            return self._joined(*values)
+        summands = [each for value in values for each in self._summands(value, _MOST_SUMMANDS)]
+        changed = True
+        while changed:
+            changed = False
+            for i, j in itertools.combinations(range(len(summands)), 2):
+                both = self._joined(summands[i], summands[j]) or self._united(summands[i], summands[j])
+                if both is not None:
+                    summands = [each for k, each in enumerate(summands) if k not in (i, j)] + self._summands(both, 1)
+                    changed = True
+                    break
+        summands.sort(key=lambda each: each.term.number)
+        made = summands[0].instance
+        for each in summands[1:]:
+            made = self.terms.make(("stablehlo.add",), element, [made, each.instance])
+        return self.of(made, values[0].shape)
+
+    def _summands(self, value: Value, most: int) -> list[Value]:
+        """What a sum is of, at most so many; the last one may be a sum itself."""
+        found = []
+        while value.term.kind == "stablehlo.add" and len(found) < most:
+            parts = [self.part(value, i) for i in range(2)]
+            inner = next((i for i, part in enumerate(parts) if part.term.kind == "stablehlo.add"), 0)
+            found.append(parts[1 - inner])
+            value = parts[inner]
+        return [*found, value]
+
+    def _united(self, first: Value, second: Value) -> Value | None:
+        """Two sums of the same summands over two sets, as one."""
+        if first.term is not second.term:
+            return None
+        differing = [i for i, (a, b) in enumerate(zip(first.maps, second.maps, strict=True)) if a is not b]
+        if len(differing) != 1 or self.linear(first.term, frozenset(differing)) != "linear":
+            return None
+        (slot,) = differing
+        maps = list(first.maps)
+        maps[slot] = _union(first.maps[slot], second.maps[slot])
+        return self.value(first.term, maps, first.shape)
+
+    def _joined(self, left: Value, right: Value) -> Value | None:
         """A sum of two values of which one is zero wherever the other one is not, as a choice."""
-        first, second = (self.without(value, _is_zero) for value in values)
+        if left.term.kind != CHOICE or right.term.kind != CHOICE:
+            return None
+        first, second = self.without(left, _is_zero), self.without(right, _is_zero)
         if first is None or second is None or _dims(first[0]) != _dims(second[0]):
             return None
         both = pointwise(lambda a, b: (a == 1) & (b == 1), first[0], second[0])
@@ -281,6 +327,8 @@ class Algebra(Values):
         if monoid == "add" and _is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
         present, kept, value = self._present(monoid, value, label)
+        if monoid == "add" and _is_zero(value.term):
+            return self.of(self.zero(value.element, value.shape).instance, value.shape, valid)
         maps = value.maps
         if present is not None:
             maps = tuple(masked(each, present) for each in maps)
@@ -653,6 +701,15 @@ def _united(each: IndexMap, label: Label, size: int, present: IndexMap | None) -
     rest = tuple(x for x in labels if x != label)
     outer = tuple(sizes[x] for x in rest)
     return set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+
+
+def _union(first: IndexMap, second: IndexMap) -> IndexMap:
+    """The union of two sets."""
+    sizes = {**first.sizes(), **second.sizes()}
+    labels = tuple(sorted(sizes))
+    full = tuple(sizes[label] for label in labels)
+    tables = [np.broadcast_to(t, (*full, *t.shape[-2:])) for t in (first.spread(labels), second.spread(labels))]
+    return set_map(labels, np.concatenate(tables, axis=-2))
 
 
 def _all_along(mask: IndexMap, label: Label) -> IndexMap:
