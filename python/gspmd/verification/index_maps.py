@@ -311,3 +311,10 @@ def disagreement(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
         return None
     place = np.unravel_index(int(np.argmax(differs)), differs.shape)
     return {label: int(at) for label, at in zip(labels, place, strict=True)}
+
+
+def forget() -> None:
+    """Let go of all maps, once nobody compares them any more."""
+    IndexMap._known.clear()
+    IndexMap._sets.clear()
+    _composed.clear()

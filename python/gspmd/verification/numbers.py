@@ -147,31 +147,42 @@ _COMPUTE: dict[str, Compute] = {
 }
 
 
-def computed(operation: Sequence[Any], source: str, element: str, operands: Sequence[IndexMap]) -> IndexMap | None:
-    """What an operation makes of integers of type `source`; None where that is not known. Raises TooLarge."""
-    if bits_of(source) is None or bits_of(element) is None:
-        return None
+def _of_integers(operation: Sequence[Any], source: str, element: str) -> Compute | None:
+    """What computes an operation of integers of type `source`, if that is known."""
     name, *rest = operation
     if name == "stablehlo.not":
-        compute: Compute | None = (lambda a: 1 - a) if element == "i1" else np.invert
-    elif name == "stablehlo.compare":
-        compute = COMPARE[str(rest[0])]
-    elif name == "stablehlo.add" and element == "i1":
-        compute = np.bitwise_or
-    elif name == "stablehlo.convert" and element == "i1":
-        compute = lambda a: a != 0  # noqa: E731
-    else:
-        compute = _COMPUTE.get(str(name))
-    if compute is None or (source == "ui64" and name in ("stablehlo.divide", "stablehlo.remainder")):
+        return (lambda a: 1 - a) if element == "i1" else np.invert
+    if name == "stablehlo.compare" and "total" not in rest:
+        return COMPARE[str(rest[0])]
+    if name == "stablehlo.add" and element == "i1":
+        return np.bitwise_or
+    if name == "stablehlo.convert" and element == "i1":
+        return lambda a: a != 0
+    if source == "ui64" and name in ("stablehlo.divide", "stablehlo.remainder", "stablehlo.clamp"):
         return None
+    return _COMPUTE.get(str(name))
+
+
+def of_integers(operation: Sequence[Any], source: str, element: str, operands: Sequence[Integers]) -> Integers | None:
+    """What an operation makes of integers, ANY where it is not defined; None where that is not known."""
+    compute = _of_integers(operation, source, element)
+    if compute is None or bits_of(element) is None:
+        return None
+    made = np.asarray(compute(*operands)).astype(np.int64)
+    return np.where(made == ANY, ANY, wrapped(made, element))
+
+
+def computed(operation: Sequence[Any], source: str, element: str, operands: Sequence[IndexMap]) -> IndexMap | None:
+    """The same of maps of integers. Raises TooLarge."""
+    if bits_of(source) is None or bits_of(element) is None or _of_integers(operation, source, element) is None:
+        return None
+    if operation[0] == "stablehlo.select":
+        return pointwise(lambda p, a, b: np.where(p == ANY, ANY, np.where(p == 1, a, b)), *operands)
 
     def of(*tables: Integers) -> Integers:
         lacking: Any = False
         for table in tables:
             lacking = lacking | (table == ANY)
-        made = np.asarray(compute(*tables)).astype(np.int64)
-        return np.where(lacking | (made == ANY), ANY, wrapped(made, element))
+        return np.where(lacking, ANY, of_integers(operation, source, element, tables))
 
-    if name == "stablehlo.select":
-        return pointwise(lambda p, a, b: np.where(p == ANY, ANY, np.where(p == 1, a, b)), *operands)
     return pointwise(of, *operands)

@@ -1,41 +1,95 @@
-"""Both programs, run on the same arguments, and what is said of every result."""
+"""Whether a partitioned program computes what the program that it was made of does, for all inputs."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from jaxlib.mlir import ir
 
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, Unsupported, UsageError
+from gspmd.dialect.notation import print_mesh, print_sharding
+from gspmd.reading import read_program
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.ir.signature import Signature, read_signature
+from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, read_signature
+from gspmd.transforms.parsing.mlir import source_location
 from gspmd.verification import index_maps
+from gspmd.verification.blame import first_difference
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import Devices
-from gspmd.verification.equality import difference
+from gspmd.verification.equality import Difference, difference
 from gspmd.verification.evaluation import Evaluation, Unknown
-from gspmd.verification.index_maps import IndexMap, counted, dim
+from gspmd.verification.index_maps import TooLarge, counted, dim
 from gspmd.verification.meaning.loops import Loops
 from gspmd.verification.placement import parts
-from gspmd.verification.terms import INDEX, Terms
+from gspmd.verification.refutation import refuting
+from gspmd.verification.terms import Terms
 from gspmd.verification.values import Value
+from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
+
+_one_at_a_time = threading.Lock()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
-    verdict: str
-    reason: str = ""
+def verify(program: Any, partitioned: Any = None, num_partitions: int | None = None, **options: Any) -> Verification:
+    """Prove that a partitioned program computes what the program for one device does, for all inputs.
+
+    `program` is anything that `gspmd.partition` reads. `partitioned` is what it made of that, as a `Partitioned`, module,
+    text or file; without it `gspmd.partition` makes it, for `num_partitions` and with the other `options`. Sums are taken
+    as sums of exact numbers, in whatever order they are added up (docs/verify.md).
+
+    Errors: as `gspmd.partition`; UsageError for two programs that do not have the same arguments and results.
+    """
+    from gspmd import api
+
+    given = read_program(program)
+    if partitioned is None:
+        partitioned = api.partition(given, num_partitions, **options)
+    module = partitioned.module if isinstance(partitioned, api.Partitioned) else read_program(partitioned)
+    return verified(given, module)
 
 
-def verify_modules(given: ir.Module, partitioned: ir.Module) -> list[Finding]:
-    return _Verification(model_of(given), model_of(partitioned)).run()
+class NotProved(Unsupported):
+    """A partitioned program that was to be proved; `verification` is what is known of it."""
+
+    usual_code = Code.NOT_PROVED
+
+    def __init__(self, verification: Verification) -> None:
+        first = min(
+            (result for result in verification.results if result.verdict is not Verdict.PROVED),
+            key=lambda result: result.verdict is not Verdict.REFUTED,
+        )
+        name = f" {first.name}" if first.name else ""
+        super().__init__(
+            f"result {first.index}{name} of the partitioned program is {first.verdict.value}: {first.reason}",
+            op=first.operation or None,
+            hint="see gspmd verify, or leave verify out",
+        )
+        self.verification = verification
 
 
-class _Verification:
+def check_proved(given: ir.Module, partitioned: ir.Module) -> None:
+    """Raise NotProved for a partitioned program that is not proved."""
+    found = verified(given, partitioned)
+    if not found.proved:
+        raise NotProved(found)
+
+
+def verified(given: ir.Module, partitioned: ir.Module) -> Verification:
+    """The same of two modules."""
+    with _one_at_a_time:
+        try:
+            return _Verifying(model_of(given), model_of(partitioned)).verification()
+        finally:
+            index_maps.forget()
+
+
+class _Verifying:
+    """Two programs, run on the same arguments."""
+
     def __init__(self, given: Operation, partitioned: Operation) -> None:
         self.signature: Signature = read_signature(partitioned)
         self.algebra = Conditions(Terms())
@@ -44,38 +98,85 @@ class _Verification:
         self.given = Evaluation(given, self.algebra, self.devices, loops, False)
         self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
         self.given_main, self.main = main_function(given), main_function(partitioned)
+        self._check_boundary()
 
-    def run(self) -> list[Finding]:
-        wholes = [self._argument(i, v.shape, v.element_type) for i, v in enumerate(self.signature.inputs)]
+    def _check_boundary(self) -> None:
+        """Raise UsageError for programs that take or return other things."""
+        block = self.given_main.regions[0]
+        for what, values, signatures in (
+            ("arguments", block.arguments, self.signature.inputs),
+            ("results", block.terminator.operands, self.signature.outputs),
+        ):
+            types = [(v.type.shape, v.type.element) for v in values if v.type.is_tensor]
+            if types != [(v.shape, v.element_type) for v in arrays(signatures)]:
+                raise UsageError(
+                    f"the partitioned program has other {what} than the given one",
+                    hint="give the program that it was made of",
+                )
+
+    def verification(self) -> Verification:
+        wholes = [self._argument(i, v) for i, v in enumerate(self.signature.inputs)]
         locals_ = [
             self.algebra.moved(whole, v.local_shape, parts(self.devices, v))
             for whole, v in zip(wholes, self.signature.inputs, strict=True)
         ]
+        wanted = self._run(self.given, self.given_main, wholes)
+        found: list[Value] | Unknown = (
+            self._run(self.partitioned, self.main, locals_) if isinstance(wanted, list) else wanted
+        )
+        results = tuple(self._verdicts(wanted, found))
+        sums = sum(op.name == "stablehlo.all_reduce" or op.name == "stablehlo.reduce_scatter" for op in self.main.walk())
+        operations = sum(1 for _ in self.main.walk())
+        return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, operations)
+
+    def _run(self, evaluation: Evaluation, main: Operation, arguments: Sequence[Value]) -> list[Value] | Unknown:
         try:
-            wanted = self.given.block(self.given_main.regions[0], wholes)
+            return evaluation.block(main.regions[0], arguments)
         except Unknown as error:
-            return [Finding("not known", f"given: {error.op.name}: {error.reason}")]
+            return error
+
+    def _argument(self, number: int, signature: ValueSignature) -> Value:
+        term = self.algebra.terms.argument(number, signature.element_type, len(signature.shape))
+        maps = [counted(dim(d), size) for d, size in enumerate(signature.shape)]
+        return self.algebra.value(term, maps, signature.shape)
+
+    def _verdicts(self, wanted: list[Value] | Unknown, found: list[Value] | Unknown) -> Iterator[ResultVerdict]:
+        for index, signature in enumerate(self.signature.outputs):
+            said = (index, signature.name, signature.type_text(), print_sharding(signature.sharding))
+            if isinstance(wanted, list) and isinstance(found, list):
+                yield self._verdict(said, index, signature, wanted[index], found[index])
+                continue
+            error = wanted if isinstance(wanted, Unknown) else found
+            assert isinstance(error, Unknown)
+            which = "given" if error is wanted else "partitioned"
+            reason = f"in the {which} program: {error.reason}"
+            yield ResultVerdict(*said, Verdict.NOT_KNOWN, reason, error.op.name, _place(error.op))
+
+    def _verdict(
+        self, said: tuple[int, str | None, str, str], index: int, signature: ValueSignature, whole: Value, value: Value
+    ) -> ResultVerdict:
+        if signature.is_token:
+            return ResultVerdict(*said, Verdict.PROVED)
+        places = parts(self.devices, signature)
         try:
-            found = self.partitioned.block(self.main.regions[0], locals_)
-        except Unknown as error:
-            return [Finding("not known", f"partitioned: {error.op.name}: {error.reason}")]
-        findings = []
-        for whole, local, v in zip(wanted, found, self.signature.outputs, strict=True):
-            promised = self.algebra.moved(whole, v.local_shape, parts(self.devices, v))
-            findings.append(self._compared(promised, local))
-        return findings
-
-    def _argument(self, number: int, shape: tuple[int, ...], element: str) -> Value:
-        own = [(INDEX, counted(dim(d), size)) for d, size in enumerate(shape)]
-        # every dimension is a slot of its own, though two of one size are bound alike
-        made = self.algebra.terms.argument(number, element, len(shape))
-        return self.algebra.value(made, [b for _, b in own], shape)
-
-    def _compared(self, promised: Value, local: Value) -> Finding:
-        found = difference(self.algebra, promised, local)
-        if found is None:
-            return Finding("proved")
-        return Finding("differs", f"{found}\nwanted {promised.term}{promised.bindings}\nfound {local.term}{local.bindings}")
+            promised = self.algebra.moved(whole, signature.local_shape, places)
+            differs = difference(self.algebra, promised, value)
+        except TooLarge:
+            differs, promised = Difference("the places of its elements need too large a table", {}), value
+        if differs is None:
+            return ResultVerdict(*said, Verdict.PROVED)
+        name = self.main.regions[0].terminator.operands[index]
+        op = first_difference(self.given.values.values(), self.partitioned.values, name)
+        where = (op.name, _place(op)) if op is not None else ("", "")
+        element = refuting(self.algebra, self.devices, promised, value, places, differs)
+        verdict = Verdict.NOT_KNOWN if element is None else Verdict.REFUTED
+        return ResultVerdict(*said, verdict, differs.reason, *where, element)
 
 
-__all__ = ["IndexMap", "Any", "verify_modules"]
+def _place(op: Operation) -> str:
+    try:
+        location = source_location(op.location)
+    except Error:
+        return ""
+    return "" if location is None else str(location)
+
