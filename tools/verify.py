@@ -26,7 +26,9 @@ JSON: "verdict", "mesh", "num_partitions", "sums", "operations" and "results", e
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="the annotated module, - for stdin")
-    parser.add_argument("partitioned", metavar="PARTITIONED", nargs="?", help="what was made of it (default: made here)")
+    parser.add_argument(
+        "partitioned", metavar="PARTITIONED", nargs="?", help="what was made of it (default: made here)"
+    )
     add_choice_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
 

@@ -1,8 +1,8 @@
 """gspmd: partitions a single-device StableHLO program into one SPMD program with collectives.
 
 `partition` makes the per-device program, `propagate` only completes the shardings, `explain` says why they are so,
-`compile` makes a partitioned module ready to run, `check` compares it with the original, `verify` proves them equal. What needs jax is imported
-when it is first used.
+`compile` makes a partitioned module ready to run, `check` compares it with the original, `verify` proves them equal.
+What needs jax is imported when it is first used.
 """
 
 from __future__ import annotations

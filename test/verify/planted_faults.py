@@ -111,7 +111,9 @@ def _dimension(rng: random.Random, line: str) -> str | None:
 
 def _operands(rng: random.Random, line: str) -> str | None:
     """Two operands change places."""
-    found = re.search(r"stablehlo\.(subtract|divide|select|concatenate|dynamic_slice) ([^:{]*?)(, (dim|sizes) =[^:]*)? :", line)
+    found = re.search(
+        r"stablehlo\.(subtract|divide|select|concatenate|dynamic_slice) ([^:{]*?)(, (dim|sizes) =[^:]*)? :", line
+    )
     if found is None:
         return None
     names = found[2].split(", ")

@@ -201,7 +201,7 @@ class Lowered(jax.stages.Lowered):
         return explanation.explain(self.program, **self._explained)
 
     def verify(self) -> Verification:
-        """Whether the partitioned program computes what the function does, for all inputs. Errors: as `gspmd.verify`."""
+        """Whether the partitioned program computes what the function does. Errors: as `gspmd.verify`."""
         from gspmd.verification import verifying
 
         return verifying.verify(self.program, self.partitioned)

@@ -1,8 +1,8 @@
 """Values of operations, in normal form: choices by known masks, operations on elements, and sums over sets.
 
 Everything that programs compute is made of these, of moves (`values.py`), and of terms that nothing is known of. Two
-values are the same function of the arguments if they are the same instance. Sums are taken for sums of exact numbers: in
-whatever order and parts they are added up, they are one term with the set of what has been added.
+values are the same function of the arguments if they are the same instance. Sums are taken for sums of exact numbers:
+in whatever order and parts they are added up, they are one term with the set of what has been added.
 """
 
 from __future__ import annotations
@@ -30,8 +30,22 @@ from gspmd.verification.index_maps import (
     pointwise,
     set_map,
 )
-from gspmd.verification.terms import CHOICE, CONSTANT, INDEX, INTEGER, NUMBER, SET, SUM, Binding, Bound, Column, Instance, Term, Terms
-from gspmd.verification.values import Shape, Value, Values
+from gspmd.verification.terms import (
+    CHOICE,
+    CONSTANT,
+    INDEX,
+    INTEGER,
+    NUMBER,
+    SET,
+    SUM,
+    Binding,
+    BoundSlot,
+    Column,
+    Instance,
+    Term,
+    TermTable,
+)
+from gspmd.verification.values import Shape, SymbolicValue, Values
 
 _OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 SHARE = "share"
@@ -52,19 +66,21 @@ class NotKnown(Exception):
 class Algebra(Values):
     """Makes the values of operations."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: TermTable) -> None:
         super().__init__(terms)
         self._linear: dict[tuple[Term, frozenset[int]], str] = {}
 
     # ---- numbers ----
 
-    def number(self, each: IndexMap, element: str, shape: Sequence[int], valid: Sequence[IndexMap] = ()) -> Value:
+    def number(
+        self, each: IndexMap, element: str, shape: Sequence[int], valid: Sequence[IndexMap] = ()
+    ) -> SymbolicValue:
         """Known numbers."""
         if each.is_constant and each.value != ANY:
             return self.of(self.terms.make((CONSTANT, each.value), element), shape, valid)
         return self.of(self.terms.make((INTEGER,), element, own=[(NUMBER, each)]), shape, valid)
 
-    def known(self, value: Value) -> IndexMap | None:
+    def known(self, value: SymbolicValue) -> IndexMap | None:
         """The numbers of a value, if they are known."""
         if value.term.kind == INTEGER:
             return value.maps[0]
@@ -72,13 +88,13 @@ class Algebra(Values):
             return index_maps.constant(int(value.term.operation[1]))  # type: ignore[call-overload]
         return None
 
-    def zero(self, element: str, shape: Sequence[int]) -> Value:
+    def zero(self, element: str, shape: Sequence[int]) -> SymbolicValue:
         if element.startswith("complex<"):
             part = self.zero(element[8:-1], shape)
             return self.elementwise(("stablehlo.complex",), element, [part, part])
         return self.number(index_maps.constant(0), element, shape)
 
-    def is_zero(self, value: Value) -> bool:
+    def is_zero(self, value: SymbolicValue) -> bool:
         return _is_zero(value.term)
 
     @staticmethod
@@ -87,7 +103,7 @@ class Algebra(Values):
 
     # ---- choices ----
 
-    def choice(self, mask: IndexMap, yes: Value, no: Value) -> Value:
+    def choice(self, mask: IndexMap, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue:
         """One value where the mask is 1, and the other elsewhere."""
         if mask.is_constant:
             return yes if mask.value == 1 else no
@@ -109,30 +125,32 @@ class Algebra(Values):
         )  # fmt: skip
         return self.of(self.terms.choice(which, [*first[1], *second[1]]), shape, valid)
 
-    def _taken_apart(self, value: Value, mask: IndexMap) -> tuple[IndexMap, list[Instance]]:
+    def _taken_apart(self, value: SymbolicValue, mask: IndexMap) -> tuple[IndexMap, list[Instance]]:
         """What a choice over the dimensions of a mask is between; anything else is the only thing itself."""
         if value.term.kind == CHOICE and _dims(self.selector(value)) == _dims(mask):
             return self.selector(value), [leaf.instance for leaf in self.leaves(value)]
         return index_maps.constant(0), [value.instance]
 
-    def _chosen_validity(self, mask: IndexMap, yes: Value, no: Value) -> list[IndexMap]:
+    def _chosen_validity(self, mask: IndexMap, yes: SymbolicValue, no: SymbolicValue) -> list[IndexMap]:
         if yes.valid == no.valid:
             return list(yes.valid)
         made = [pointwise(lambda m, a: ((m == 0) | ((m == 1) & (a == 1))) * 1, mask, each) for each in yes.valid]
         made += [pointwise(lambda m, a: ((m == 1) | ((m == 0) & (a == 1))) * 1, mask, each) for each in no.valid]
         return made
 
-    def selector(self, value: Value) -> IndexMap:
+    def selector(self, value: SymbolicValue) -> IndexMap:
         """Which part a choice is, by number."""
         (ref,) = value.term.own
         assert isinstance(ref, int)
         return value.maps[ref]
 
-    def leaves(self, value: Value) -> list[Value]:
+    def leaves(self, value: SymbolicValue) -> list[SymbolicValue]:
         """What a choice is between."""
         return [self.part(value, number) for number in range(len(value.term.parts))]
 
-    def without(self, value: Value, holds: Callable[[Term], bool]) -> tuple[IndexMap, Value, Value] | None:
+    def without(
+        self, value: SymbolicValue, holds: Callable[[Term], bool]
+    ) -> tuple[IndexMap, SymbolicValue, SymbolicValue] | None:
         """Of a choice with a part of which something holds: where it is something else, that, and the part."""
         if value.term.kind != CHOICE:
             return None
@@ -145,20 +163,20 @@ class Algebra(Values):
         others = self.of(self.terms.choice(rest, [leaf.instance for leaf in leaves]), value.shape, value.valid)
         return mask, others, leaves[number]
 
-    def _seen(self, value: Value, mask: IndexMap) -> Value:
+    def _seen(self, value: SymbolicValue, mask: IndexMap) -> SymbolicValue:
         """What of a value matters where a mask is 1."""
         return self.value(value.term, [masked(each, mask) for each in value.maps], value.shape)
 
-    def part(self, value: Value, number: int) -> Value:
+    def part(self, value: SymbolicValue, number: int) -> SymbolicValue:
         """A part of a value's term, as it is bound there."""
         term = value.term
         bindings = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.refs[number]]
-        assert not any(isinstance(binding, Bound) for binding in bindings)
+        assert not any(isinstance(binding, BoundSlot) for binding in bindings)
         return self.of(Instance(term.parts[number], tuple(bindings)), value.shape, value.valid)
 
     # ---- operations on elements ----
 
-    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[Value]) -> Value:
+    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
         """Of an operation, whose name comes first, the result of values of one shape."""
         shape = values[0].shape
         valid = [mask for value in values for mask in value.valid]
@@ -190,7 +208,7 @@ class Algebra(Values):
             return self.of(known.instance, shape, valid)
         return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
 
-    def _added(self, element: str, values: Sequence[Value]) -> Value | None:
+    def _added(self, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
         """A sum of numbers that are no integers, its summands in a fixed order."""
         if numbers.bits_of(element) is not None:
             return self._joined(*values)
@@ -210,9 +228,9 @@ class Algebra(Values):
             made = self.terms.make(("stablehlo.add",), element, [made, each.instance])
         return self.of(made, values[0].shape)
 
-    def _summands(self, value: Value, most: int) -> list[Value]:
+    def _summands(self, value: SymbolicValue, most: int) -> list[SymbolicValue]:
         """What a sum is of, at most so many; the last one may be a sum itself."""
-        found = []
+        found: list[SymbolicValue] = []
         while value.term.kind == "stablehlo.add" and len(found) < most:
             parts = [self.part(value, i) for i in range(2)]
             inner = next((i for i, part in enumerate(parts) if part.term.kind == "stablehlo.add"), 0)
@@ -220,7 +238,7 @@ class Algebra(Values):
             value = parts[inner]
         return [*found, value]
 
-    def _united(self, first: Value, second: Value) -> Value | None:
+    def _united(self, first: SymbolicValue, second: SymbolicValue) -> SymbolicValue | None:
         """Two sums of the same summands over two sets, as one."""
         if first.term is not second.term:
             return None
@@ -232,7 +250,7 @@ class Algebra(Values):
         maps[slot] = _union(first.maps[slot], second.maps[slot])
         return self.value(first.term, maps, first.shape)
 
-    def _joined(self, left: Value, right: Value) -> Value | None:
+    def _joined(self, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue | None:
         """A sum of two values of which one is zero wherever the other one is not, as a choice."""
         if left.term.kind != CHOICE or right.term.kind != CHOICE:
             return None
@@ -244,7 +262,7 @@ class Algebra(Values):
             return None
         return self.choice(first[0], first[1], self.choice(second[0], second[1], second[2]))
 
-    def _undone(self, name: str, element: str, values: Sequence[Value]) -> Value | None:
+    def _undone(self, name: str, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
         """What an operation makes that takes back what another one has done."""
         value = values[0]
         if name == "stablehlo.convert" and value.term.kind == name and value.term.parts[0].element == element:
@@ -256,7 +274,7 @@ class Algebra(Values):
             return real if real.instance == imaginary.instance else None
         return None
 
-    def _bitcast(self, operation: tuple[Any, ...], element: str, value: Value) -> Value:
+    def _bitcast(self, operation: tuple[Any, ...], element: str, value: SymbolicValue) -> SymbolicValue:
         """The same bits as another type."""
         if value.element == element:
             return value
@@ -270,7 +288,7 @@ class Algebra(Values):
             return self.of(made.instance, value.shape, value.valid)
         return self.of(self.terms.make(operation, element, [value.instance]), value.shape, value.valid)
 
-    def _computed(self, operation: tuple[Any, ...], element: str, values: Sequence[Value]) -> IndexMap | None:
+    def _computed(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> IndexMap | None:
         maps = [self.known(value) for value in values]
         if any(each is None for each in maps):
             return None
@@ -282,8 +300,8 @@ class Algebra(Values):
         return numbers.computed(operation, values[-1].element, element, known)
 
     def _of_choice(
-        self, operation: tuple[Any, ...], element: str, values: Sequence[Value], valid: Sequence[IndexMap]
-    ) -> Value | None:
+        self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue], valid: Sequence[IndexMap]
+    ) -> SymbolicValue | None:
         """Of what is linear in a part with zeros, the part of what it makes, with zeros."""
         for position in _alone(str(operation[0]), element):
             value = values[position]
@@ -299,12 +317,13 @@ class Algebra(Values):
 
     # ---- sums ----
 
-    def share(self, value: Value, which: IndexMap, count: int) -> Value:
+    def share(self, value: SymbolicValue, which: IndexMap, count: int) -> SymbolicValue:
         """One of so many summands of a value, of which no more is known than that."""
-        return self.of(self.terms.make((SHARE, count), value.element, [value.instance], [(INDEX, which)]), value.shape, value.valid)
+        return self.of(
+            self.terms.make((SHARE, count), value.element, [value.instance], [(INDEX, which)]), value.shape, value.valid
+        )
 
-
-    def total(self, monoid: str, value: Value, axis: int) -> Value:
+    def total(self, monoid: str, value: SymbolicValue, axis: int) -> SymbolicValue:
         """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
         if value.element == "i1":
             monoid = _OF_BOOLEANS.get(monoid, monoid)
@@ -322,7 +341,7 @@ class Algebra(Values):
             made = self._total(monoid, value, label, size)
         return self.relabelled(made, shape, names)
 
-    def _total(self, monoid: str, value: Value, label: Label, size: int) -> Value:
+    def _total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
         valid = [_all_along(mask, label) for mask in value.valid]
         if monoid == "add" and _is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
@@ -343,18 +362,22 @@ class Algebra(Values):
         return self.of(made.instance, value.shape, valid)
 
     def _present(
-        self, monoid: str, value: Value, label: Label
-    ) -> tuple[IndexMap | None, list[tuple[IndexMap, Value]], Value]:
+        self, monoid: str, value: SymbolicValue, label: Label
+    ) -> tuple[IndexMap | None, list[tuple[IndexMap, SymbolicValue]], SymbolicValue]:
         """Which summands there are; choices that do not depend on that; and the summands."""
         present: IndexMap | None = None
-        kept: list[tuple[IndexMap, Value]] = []
-        value = Value(value.term, value.bindings, value.shape)
+        kept: list[tuple[IndexMap, SymbolicValue]] = []
+        value = SymbolicValue(value.term, value.bindings, value.shape)
         element = value.element
         neutral = _neutral(monoid, element)
         while (parts := self.without(value, neutral)) is not None:
             mask, yes, no = parts
             if mask.depends_on(label):
-                both = mask if present is None else pointwise(lambda a, b: np.where((a == 1) & (b == 1), 1, 0), mask, present)
+                both = (
+                    mask
+                    if present is None
+                    else pointwise(lambda a, b: np.where((a == 1) & (b == 1), 1, 0), mask, present)
+                )
                 present = both
             else:
                 kept.append((mask, no))
@@ -363,16 +386,13 @@ class Algebra(Values):
 
     def _combined(
         self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
-    ) -> Value:
-        term, maps = instance.term, Value(*instance, shape).maps
+    ) -> SymbolicValue:
+        term, maps = instance.term, SymbolicValue(*instance, shape).maps
         over = [i for i, each in enumerate(maps) if each.depends_on(label)]
         sets = frozenset(i for i in over if term.kinds[i] == SET)
-        if monoid == "add" and sets and len(sets) == len(over):
-            if self.linear(term, sets) == "linear":
-                united = [
-                    _united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)
-                ]
-                return self.value(term, united, shape)
+        if monoid == "add" and sets and len(sets) == len(over) and self.linear(term, sets) == "linear":
+            united = [_united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)]
+            return self.value(term, united, shape)
         if term.kind != SUM and (sets or term.kind in _SUMS or self._has_part_without(monoid, instance, label, shape)):
             distributed = self._distributed(monoid, instance, label, size, present, shape)
             if distributed is not None:
@@ -386,14 +406,14 @@ class Algebra(Values):
         term = instance.term
         if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))) or len(term.parts) < 2:
             return False
-        parts = [self.part(Value(*instance, shape), i) for i in range(len(term.parts))]
+        parts = [self.part(SymbolicValue(*instance, shape), i) for i in range(len(term.parts))]
         neutral = _neutral(monoid, term.element)
         return any(
             part.term.kind == CHOICE and any(map(neutral, part.term.parts)) and self.selector(part).depends_on(label)
             for part in parts
         )
 
-    def _selected_sum(self, value: Value) -> Value:
+    def _selected_sum(self, value: SymbolicValue) -> SymbolicValue:
         """A selection of a sum as a sum of selections."""
         condition, chosen, zero = (self.part(value, i) for i in range(3))
         if chosen.term.kind not in ("stablehlo.add", "stablehlo.subtract"):
@@ -406,10 +426,10 @@ class Algebra(Values):
 
     def _distributed(
         self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
-    ) -> Value | None:
+    ) -> SymbolicValue | None:
         """A sum of what is a sum of parts, part by part."""
         term = instance.term
-        value = Value(*instance, shape)
+        value = SymbolicValue(*instance, shape)
         if monoid == "add" and term.kind == _SELECT and _is_zero(term.parts[2]):
             value = self._selected_sum(value)
             if value.term is term:
@@ -451,10 +471,7 @@ class Algebra(Values):
             if term.operation[1] != "add" or own + parts.count("linear") > 1:
                 return "no"
             return "linear"
-        zeros = [
-            part == "linear" or _is_zero(each)
-            for part, each in zip(parts, term.parts, strict=True)
-        ]
+        zeros = [part == "linear" or _is_zero(each) for part, each in zip(parts, term.parts, strict=True)]
         if term.kind == CHOICE:
             return "linear" if all(zeros) else "no"
         if term.kind in _CONVERTS and not numbers.is_float(term.parts[0].element):
@@ -479,7 +496,7 @@ class _Summing:
         self._present = present
         self._shape = shape
 
-    def of(self, instance: Instance) -> Value:
+    def of(self, instance: Instance) -> SymbolicValue:
         """The sum of an instance over the label."""
         term, label = instance.term, self._label
         opened = term.kind == SUM and term.operation == (SUM, self._monoid)
@@ -491,28 +508,26 @@ class _Summing:
                 tuple(instance.bindings[ref] if isinstance(ref, int) else ref for ref in term.refs[0]),
             )
             sets = [instance.bindings[ref] if isinstance(ref, int) else ref for ref in term.own]
-        bound = [
-            i for i, b in enumerate(body.bindings) if isinstance(b, IndexMap) and b.depends_on(label)
-        ]
+        bound = [i for i, b in enumerate(body.bindings) if isinstance(b, IndexMap) and b.depends_on(label)]
         joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.depends_on(label)]
         if not bound and not joined:
             joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.columns == 0]
         rows, columns = self._rows(body, bound, sets, joined)
         if not joined and rows.table.shape[-2] == 1:
             return self._one(body, sets, bound, rows)
-        placed: dict[int, Bound] = {}
+        placed: dict[int, BoundSlot] = {}
         kept = [j for j in range(len(sets)) if j not in joined]
         for i, binding in enumerate(body.bindings):
-            if isinstance(binding, Bound) and binding.of in kept:
-                placed[i] = Bound(kept.index(binding.of), binding.column)
+            if isinstance(binding, BoundSlot) and binding.of in kept:
+                placed[i] = BoundSlot(kept.index(binding.of), binding.column)
         domains = [sets[j] for j in kept]
         for chosen, part in _independent(rows):
             for column, original in enumerate(chosen):
-                placed[columns[original]] = Bound(len(domains), column)
+                placed[columns[original]] = BoundSlot(len(domains), column)
             domains.append(part)
         return self._made(body, placed, domains)
 
-    def _one(self, body: Instance, sets: Sequence[Binding], bound: Sequence[int], rows: IndexMap) -> Value:
+    def _one(self, body: Instance, sets: Sequence[Binding], bound: Sequence[int], rows: IndexMap) -> SymbolicValue:
         """A sum of at most one summand."""
         algebra = self._algebra
         if not bound and not (rows.table[..., -1] <= 1).all():
@@ -522,7 +537,7 @@ class _Summing:
             domains = list(sets)
             for chosen, part in _independent(rows):
                 for column, original in enumerate(chosen):
-                    placed[bound[original]] = Bound(len(domains), column)
+                    placed[bound[original]] = BoundSlot(len(domains), column)
                 domains.append(part)
             return self._made(body, placed, domains)
         bindings = list(body.bindings)
@@ -577,7 +592,7 @@ class _Summing:
             counts = counts * spread[..., -1]
             for column in range(rows.shape[-1] - 1):
                 columns.append(spread[..., column])
-                slots.append(_slot_of(body, Bound(j, column)))
+                slots.append(_slot_of(body, BoundSlot(j, column)))
         shape = (*full, *[each.table.shape[-2] for each in others])
         if self._monoid in numbers.IDEMPOTENT:
             counts = np.minimum(counts, 1)
@@ -593,9 +608,11 @@ class _Summing:
             made = set_map(made.labels, flat)
         return made, slots
 
-    def _made(self, body: Instance, placed: dict[int, Bound], domains: Sequence[Binding]) -> Value:
+    def _made(self, body: Instance, placed: dict[int, BoundSlot], domains: Sequence[Binding]) -> SymbolicValue:
         """The term, its sets in the order in which its summand uses them."""
-        first = {j: min((i for i, b in placed.items() if b.of == j), default=len(body.bindings)) for j in range(len(domains))}
+        first = {
+            j: min((i for i, b in placed.items() if b.of == j), default=len(body.bindings)) for j in range(len(domains))
+        }
         order = sorted(range(len(domains)), key=lambda j: first[j])
         columns = {j: sorted(i for i, b in placed.items() if b.of == j) for j in order}
         bindings = list(body.bindings)
@@ -640,12 +657,12 @@ def _shape(each: IndexMap, labels: Sequence[Label]) -> tuple[int, ...]:
     return tuple(sizes.get(label, 1) for label in labels)
 
 
-def _slot_of(body: Instance, wanted: Bound) -> int:
+def _slot_of(body: Instance, wanted: BoundSlot) -> int:
     return next(i for i, binding in enumerate(body.bindings) if binding == wanted)
 
 
-def _bound_already(body: Instance) -> dict[int, Bound]:
-    return {i: binding for i, binding in enumerate(body.bindings) if isinstance(binding, Bound)}
+def _bound_already(body: Instance) -> dict[int, BoundSlot]:
+    return {i: binding for i, binding in enumerate(body.bindings) if isinstance(binding, BoundSlot)}
 
 
 def _independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
@@ -656,7 +673,7 @@ def _independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
     flat = table.reshape((-1, *table.shape[-2:]))
     present = flat[..., -1] != 0
     total = present.sum(axis=1)
-    alone = []
+    alone: list[int] = []
     for column in range(columns):
         rest = [c for c in range(columns) if c != column and c not in alone]
         if not rest:

@@ -48,7 +48,7 @@ def elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
         return np.asarray(float_bits(float(given)) if is_float(element) else _signed(int(given), element), np.int64)
     if is_float(element):
         floats = _floats(attribute, element)
-        return floats.astype(np.float64).view(np.int64).reshape(shape)
+        return np.asarray(floats.astype(np.float64).view(np.int64).reshape(shape))
     return np.array(ir.DenseIntElementsAttr(attribute)).astype(np.int64).reshape(shape)
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.operations import Value as Name
 from gspmd.verification.terms import SET, Term
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 
-def first_difference(given: Iterable[Value], found: Mapping[Name, Value], result: Name) -> Operation | None:
+def first_difference(
+    given: Iterable[SymbolicValue], found: Mapping[Name, SymbolicValue], result: Name
+) -> Operation | None:
     """Of the operations that a result is made of the first whose operands are all the given program's, and it is not.
 
     Sums that are not finished on all devices do not count. Where all are the given program's, as where only the wrong
@@ -28,7 +30,7 @@ def first_difference(given: Iterable[Value], found: Mapping[Name, Value], result
     return result.op
 
 
-def _is_foreign(value: Value, native: set[Term]) -> bool:
+def _is_foreign(value: SymbolicValue, native: set[Term]) -> bool:
     is_open = any(
         kind == SET and any(label.kind == "digit" for label in each.labels)
         for kind, each in zip(value.term.kinds, value.maps, strict=True)

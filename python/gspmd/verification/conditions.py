@@ -1,8 +1,8 @@
 """Conditions on integers that are not known: that one is a certain number, or within certain bounds.
 
 A device that has a part of a table looks up what it has, counted from where its part begins, and zeros for the rest.
-Here such conditions are brought to one form, on the index as the given program has it, so that what the devices find is a
-sum over the rows that they have, and all of them together the look-up of the given program.
+Here such conditions are brought to one form, on the index as the given program has it, so that what the devices find
+is a sum over the rows that they have, and all of them together the look-up of the given program.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gspmd.verification.algebra import BITCAST, Algebra
 from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
-from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, SUM, Bound, Instance
-from gspmd.verification.values import Value
+from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, SUM, BoundSlot, Instance
+from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
 _COMPARE, _SELECT, _AND = "stablehlo.compare", "stablehlo.select", "stablehlo.and"
@@ -37,10 +37,10 @@ class _Bounds:
 class Conditions(Algebra):
     """Makes values of conditions."""
 
-    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[Value]) -> Value:
+    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
         """As `Algebra.elementwise`, with conditions and what they select in one form."""
         name = operation[0]
-        made: Value | None = None
+        made: SymbolicValue | None = None
         if name == _COMPARE and "total" not in operation and numbers.bits_of(values[0].element):
             made = self._compared(str(operation[1]), values)
         elif name == _AND and element == "i1":
@@ -56,7 +56,7 @@ class Conditions(Algebra):
         valid = [mask for value in values for mask in value.valid]
         return self.of(made.instance, values[0].shape, [*made.valid, *valid])
 
-    def _fixed(self, low: Value, value: Value, high: Value) -> Value | None:
+    def _fixed(self, low: SymbolicValue, value: SymbolicValue, high: SymbolicValue) -> SymbolicValue | None:
         """A clamp between limits that are one number, or that the value never reaches."""
         least, most = self.known(low), self.known(high)
         if least is None or most is None or not (least.is_constant and most.is_constant):
@@ -68,7 +68,7 @@ class Conditions(Algebra):
 
     # ---- comparisons with numbers ----
 
-    def _compared(self, direction: str, values: Sequence[Value]) -> Value | None:
+    def _compared(self, direction: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
         left, right = values
         if self.known(left) is not None and self.known(right) is None:
             left, right, direction = right, left, _MIRRORED[direction]
@@ -79,7 +79,7 @@ class Conditions(Algebra):
             return self.equal(left, number)
         return self._bounded(direction, left, number)
 
-    def equal(self, value: Value, number: IndexMap) -> Value:
+    def equal(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue:
         """Whether integers are these numbers."""
         element, shape = value.element, value.shape
         known = self.known(value)
@@ -120,7 +120,7 @@ class Conditions(Algebra):
                 return self.equal(self.part(value, 1), number)
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
 
-    def _reflected(self, value: Value) -> tuple[Value, IndexMap] | None:
+    def _reflected(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
         """Of a known integer less another one the other one, and the known one, if it is one."""
         if value.term.kind == "stablehlo.negate":
             return self.part(value, 0), index_maps.constant(0)
@@ -129,7 +129,7 @@ class Conditions(Algebra):
         known = self.known(self.part(value, 0))
         return None if known is None else (self.part(value, 1), known)
 
-    def _shifted(self, value: Value) -> tuple[Value, IndexMap] | None:
+    def _shifted(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
         """Of a sum of an integer and a known one both, if it is one."""
         kind = value.term.kind
         if kind not in ("stablehlo.add", "stablehlo.subtract") or value.element == "i1":
@@ -144,7 +144,7 @@ class Conditions(Algebra):
             return parts[0], known[1]
         return parts[0], pointwise(lambda o: np.where(o == ANY, ANY, -o), known[1])
 
-    def _clamp_limits(self, value: Value) -> tuple[int, int] | None:
+    def _clamp_limits(self, value: SymbolicValue) -> tuple[int, int] | None:
         """The limits of a clamp to constants."""
         if value.term.kind != "stablehlo.clamp":
             return None
@@ -153,7 +153,7 @@ class Conditions(Algebra):
             return None
         return int(low.operation[1]), int(high.operation[1])  # type: ignore[call-overload]
 
-    def _bounded(self, direction: str, value: Value, number: IndexMap) -> Value | None:
+    def _bounded(self, direction: str, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
         """A comparison with numbers that are counted from elsewhere, if nothing wraps around on the way."""
         reflected = self._reflected(value)
         if reflected is not None and self._is_exact_difference(*reflected, value.element):
@@ -176,7 +176,7 @@ class Conditions(Algebra):
         operation = (_COMPARE, direction, base.element)
         return self.elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
 
-    def base(self, value: Value) -> tuple[Value, IndexMap]:
+    def base(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap]:
         """What an integer is counted from, and where: value = base + offset, as integers that do not wrap around."""
         offset = index_maps.constant(0)
         while True:
@@ -194,13 +194,13 @@ class Conditions(Algebra):
             value = shifted[0]
             offset = pointwise(lambda a, b: np.where((a == ANY) | (b == ANY), ANY, a + b), offset, shifted[1])
 
-    def _is_exact_difference(self, part: Value, known: IndexMap, element: str) -> bool:
+    def _is_exact_difference(self, part: SymbolicValue, known: IndexMap, element: str) -> bool:
         least, most = self.range_of(part)
         given = known.table[known.table != ANY]
         low, high = numbers.range_of_type(element)
         return not given.size or bool(low <= given.min() - most and given.max() - least <= high)
 
-    def _is_exact(self, part: Value, offset: IndexMap, element: str) -> bool:
+    def _is_exact(self, part: SymbolicValue, offset: IndexMap, element: str) -> bool:
         least, most = self.range_of(part)
         given = offset.table[offset.table != ANY]
         if not given.size:
@@ -208,7 +208,7 @@ class Conditions(Algebra):
         low, high = numbers.range_of_type(element)
         return bool(low <= least + given.min() and most + given.max() <= high)
 
-    def range_of(self, value: Value) -> tuple[int, int]:
+    def range_of(self, value: SymbolicValue) -> tuple[int, int]:
         """Numbers that an integer lies between."""
         least, most = numbers.range_of_type(value.element)
         kind = value.term.kind
@@ -236,16 +236,16 @@ class Conditions(Algebra):
 
     # ---- conjunctions ----
 
-    def _conjuncts(self, value: Value) -> list[Value]:
+    def _conjuncts(self, value: SymbolicValue) -> list[SymbolicValue]:
         if value.term.kind == _AND and value.element == "i1":
             return self._conjuncts(self.part(value, 0)) + self._conjuncts(self.part(value, 1))
         return [value]
 
-    def _all_of(self, conditions: Sequence[Value]) -> Value:
+    def _all_of(self, conditions: Sequence[SymbolicValue]) -> SymbolicValue:
         """A conjunction, of known conditions as a choice."""
         shape = conditions[0].shape
         no = self.number(index_maps.constant(0), "i1", shape)
-        unknown: dict[Instance, Value] = {}
+        unknown: dict[Instance, SymbolicValue] = {}
         masks = []
         for condition in conditions:
             known = self.known(condition)
@@ -273,7 +273,7 @@ class Conditions(Algebra):
             made = self.choice(mask, made, no)
         return made
 
-    def _exactly(self, conditions: list[Value]) -> list[Value]:
+    def _exactly(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
         """Bounds that leave an integer one number only, as an equality."""
         bounds: dict[Instance, _Bounds] = {}
         bounding = [each for each in conditions if self._note(each, bounds)]
@@ -289,7 +289,7 @@ class Conditions(Algebra):
 
     # ---- what is selected ----
 
-    def _selected(self, condition: Value, yes: Value, no: Value) -> Value | None:
+    def _selected(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         if yes.instance == no.instance:
             return yes
         if yes.term.kind == _SELECT and self.part(yes, 0).instance == condition.instance:
@@ -298,13 +298,11 @@ class Conditions(Algebra):
         if replaced is not None:
             return replaced
         if condition.term.kind == CHOICE:
-            chosen = [
-                self.elementwise((_SELECT,), yes.element, [each, yes, no]) for each in self.leaves(condition)
-            ]
+            chosen = [self.elementwise((_SELECT,), yes.element, [each, yes, no]) for each in self.leaves(condition)]
             which = self.selector(condition)
             made = chosen[-1]
             for number, each in reversed(list(enumerate(chosen[:-1]))):
-                here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)  # type: ignore[misc]
+                here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
                 made = self.choice(here, each, made)
             return made
         if self.known(condition) is not None or not self.is_zero(no):
@@ -319,7 +317,7 @@ class Conditions(Algebra):
             return self._guarded(condition, yes)
         return None
 
-    def _kept(self, condition: Value, yes: Value, no: Value) -> Value | None:
+    def _kept(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         """What is put in one place, if it is that on a further condition, and what has been there otherwise."""
         if yes.term.kind != _SELECT or condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
             return None
@@ -339,20 +337,24 @@ class Conditions(Algebra):
         both = self._all_of([condition, *self._conjuncts(self.part(yes, 0))])
         return self.elementwise((_SELECT,), no.element, [both, self.part(yes, 1), no])
 
-    def _is_lookup(self, value: Value) -> bool:
+    def _is_lookup(self, value: SymbolicValue) -> bool:
         term = value.term
         if term.operation != (SUM, "add"):
             return False
         part = term.parts[0]
-        if any(kind == SET and isinstance(ref, Bound) for kind, ref in zip(part.kinds, term.refs[0], strict=True)):
+        if any(kind == SET and isinstance(ref, BoundSlot) for kind, ref in zip(part.kinds, term.refs[0], strict=True)):
             return False
-        return part.kind == _SELECT and part.parts[2].kind == CONSTANT and self.is_zero(Value(part.parts[2], (), ()))
+        return (
+            part.kind == _SELECT
+            and part.parts[2].kind == CONSTANT
+            and self.is_zero(SymbolicValue(part.parts[2], (), ()))
+        )
 
-    def unfolded(self, value: Value) -> tuple[Value, list[IndexMap]]:
+    def unfolded(self, value: SymbolicValue) -> tuple[SymbolicValue, list[IndexMap]]:
         """The summands of a sum, with a dimension for each of its sets; and how often each of them counts."""
         term, rank = value.term, len(value.shape)
         sets = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.own]
-        columns: dict[Bound, IndexMap] = {}
+        columns: dict[BoundSlot, IndexMap] = {}
         counts, sizes = [], []
         for j, each in enumerate(sets):
             assert isinstance(each, IndexMap)
@@ -360,14 +362,14 @@ class Conditions(Algebra):
             sizes.append(each.table.shape[-2])
             counts.append(integer_map([*each.labels, label], each.table[..., -1]))
             for column in range(each.columns or 0):
-                columns[Bound(j, column)] = integer_map([*each.labels, label], each.table[..., column])
+                columns[BoundSlot(j, column)] = integer_map([*each.labels, label], each.table[..., column])
         bindings = [
-            columns[ref] if isinstance(ref, Bound) else value.maps[ref] if isinstance(ref, int) else ref
+            columns[ref] if isinstance(ref, BoundSlot) else value.maps[ref] if isinstance(ref, int) else ref
             for ref in term.refs[0]
         ]
         return self.value(term.parts[0], bindings, (*value.shape, *sizes)), counts
 
-    def _guarded(self, condition: Value, value: Value) -> Value | None:
+    def _guarded(self, condition: SymbolicValue, value: SymbolicValue) -> SymbolicValue | None:
         """A look-up that counts only on a condition, as a look-up on both."""
         rank = len(value.shape)
         body, counts = self.unfolded(value)
@@ -384,7 +386,7 @@ class Conditions(Algebra):
             made = self.total("add", made, axis)
         return made
 
-    def _within_bounds(self, conditions: list[Value]) -> list[Value]:
+    def _within_bounds(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
         """Equalities of integers within bounds, without these bounds, and without clamps to wider ones."""
         bounds: dict[Instance, _Bounds] = {}
         bounding = [each for each in conditions if self._note(each, bounds)]
@@ -394,7 +396,7 @@ class Conditions(Algebra):
         others = [self._within(each, bounds, used) for each in conditions if each not in bounding]
         return [*others, *(each for each in bounding if self.part(each, 0).instance not in used)]
 
-    def _note(self, guard: Value, bounds: dict[Instance, _Bounds]) -> bool:
+    def _note(self, guard: SymbolicValue, bounds: dict[Instance, _Bounds]) -> bool:
         """Keep what a comparison says of the bounds of an integer; False if it says something else."""
         if guard.term.kind != _COMPARE or "total" in guard.term.operation:
             return False
@@ -415,7 +417,7 @@ class Conditions(Algebra):
         bounds[left.instance] = known
         return True
 
-    def _within(self, condition: Value, bounds: dict[Instance, _Bounds], used: set[Instance]) -> Value:
+    def _within(self, condition: SymbolicValue, bounds: dict[Instance, _Bounds], used: set[Instance]) -> SymbolicValue:
         """An equality of an integer within bounds: no clamp to wider ones matters."""
         if condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
             return condition
@@ -433,9 +435,7 @@ class Conditions(Algebra):
             if not _all(lambda a, b, e: (e == 1) | ((a >= 0) & (b >= 0)), low, high, empty):
                 return condition
         moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, n - o), number, offset)
-        inside = pointwise(
-            lambda n, a, b: np.where(n == ANY, ANY, (n >= a) & (n <= b)), moved, known.low, known.high
-        )
+        inside = pointwise(lambda n, a, b: np.where(n == ANY, ANY, (n >= a) & (n <= b)), moved, known.low, known.high)
         used.add(base.instance)
         return self.choice(inside, self.equal(base, moved), self.number(index_maps.constant(0), "i1", condition.shape))
 

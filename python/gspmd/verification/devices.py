@@ -28,7 +28,7 @@ class Sources:
     places: dict[Label, IndexMap]
 
 
-class Devices:
+class DeviceDigits:
     """The devices of a mesh, by the digits of their positions in it."""
 
     def __init__(self, mesh: Mesh) -> None:
@@ -80,9 +80,7 @@ class Devices:
         places = self._positions[groups]
         first, offsets = places[:, :1], places[0] - places[0, 0]
         moving = [i for i, table in enumerate(self._digits_of(np.abs(offsets))) if table.any()]
-        aligned = bool((places - first == offsets).all()) and not any(
-            self._digits_of(first)[i].any() for i in moving
-        )
+        aligned = bool((places - first == offsets).all()) and not any(self._digits_of(first)[i].any() for i in moving)
         if aligned and int(np.prod([self.radices[i] for i in moving], dtype=np.int64)) == len(offsets):
             tables = self._digits_of(offsets)
             return {digit(i): integer_map([label], tables[i]) for i in moving}

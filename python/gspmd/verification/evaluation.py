@@ -10,11 +10,11 @@ from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.conditions import Conditions
-from gspmd.verification.devices import Devices
+from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.index_maps import TooLarge
 from gspmd.verification.meaning import MEANINGS
-from gspmd.verification.meaning.loops import Loops
-from gspmd.verification.values import Value
+from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.values import SymbolicValue
 
 
 @dataclasses.dataclass(slots=True)
@@ -29,7 +29,7 @@ class Evaluation:
     """Runs a program on the devices of a mesh."""
 
     def __init__(
-        self, module: Operation, algebra: Conditions, devices: Devices, loops: Loops, is_partitioned: bool
+        self, module: Operation, algebra: Conditions, devices: DeviceDigits, loops: GivenLoops, is_partitioned: bool
     ) -> None:
         self.loops = loops
         self.is_partitioned = is_partitioned
@@ -37,13 +37,13 @@ class Evaluation:
         self.devices = devices
         self.codec = codec_of(module)
         self._functions = {symbol(function): function for function in functions(module)}
-        self.values: dict[Name, Value] = {}
+        self.values: dict[Name, SymbolicValue] = {}
 
-    def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
+    def call(self, name: str, arguments: Sequence[SymbolicValue]) -> list[SymbolicValue]:
         """What a function returns."""
         return self.block(self._functions[name].regions[0], arguments)
 
-    def block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
+    def block(self, block: Block, arguments: Sequence[SymbolicValue]) -> list[SymbolicValue]:
         """What the end of a block hands on. Raises Unknown."""
         known = self.values
         known.update(zip(block.arguments, arguments, strict=True))
@@ -53,7 +53,7 @@ class Evaluation:
             known.update(zip(op.results, self.results(op), strict=True))
         return [known[operand] for operand in block.terminator.operands]
 
-    def results(self, op: Operation) -> list[Value]:
+    def results(self, op: Operation) -> list[SymbolicValue]:
         """What an operation makes of what is known. Raises Unknown."""
         meaning = MEANINGS.get(op.name)
         if meaning is None:

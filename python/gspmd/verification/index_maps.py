@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +45,7 @@ class TooLarge(Exception):
 
 
 class IndexMap:
-    """An integer by labels; or, if `columns` are counted, a set of rows of so many integers and how often each is in it.
+    """An integer by labels; or, if there are `columns`, a set of rows of so many integers and how often each counts.
 
     Shapes: the sizes of the labels, of sets followed by [rows, columns + 1], where the last column counts. Rows are in
     order, and those that count 0 at the end. Equal maps are one object.
@@ -59,8 +59,8 @@ class IndexMap:
     number: int
     _taken: list[int] | None
 
-    _known: dict[tuple[Any, ...], IndexMap] = {}  # noqa: RUF012 - interned for the process
-    _sets: dict[int, IndexMap] = {}  # noqa: RUF012 - the same sets, by number
+    _known: ClassVar[dict[tuple[Any, ...], IndexMap]] = {}
+    _sets: ClassVar[dict[int, IndexMap]] = {}  # by number, those that depend on nothing
     _numbers = itertools.count()
 
     def __repr__(self) -> str:
@@ -110,8 +110,10 @@ def integer_map(labels: Sequence[Label], table: npt.ArrayLike) -> IndexMap:
     for axis in reversed(range(len(names))):
         most = array.max(axis=axis, keepdims=True) if array.shape[axis] else np.full((1,) * array.ndim, ANY)
         if array.shape[axis] <= 1 or bool(((array == most) | (array == ANY)).all()):
-            array = most.reshape(array.shape[:axis] + array.shape[axis + 1 :]) if array.shape[axis] else np.full(
-                array.shape[:axis] + array.shape[axis + 1 :], ANY
+            array = (
+                most.reshape(array.shape[:axis] + array.shape[axis + 1 :])
+                if array.shape[axis]
+                else np.full(array.shape[:axis] + array.shape[axis + 1 :], ANY)
             )
             names = names[:axis] + names[axis + 1 :]
     return _interned(names, array, None)
@@ -278,7 +280,9 @@ def pointwise(compute: Any, *maps: IndexMap) -> IndexMap:
 
 def where(mask: IndexMap, yes: IndexMap, no: IndexMap) -> IndexMap:
     """One or the other by a mask of 0 and 1."""
-    return yes if yes is no else pointwise(lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, b)), mask, yes, no)
+    return (
+        yes if yes is no else pointwise(lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, b)), mask, yes, no)
+    )
 
 
 def masked(given: IndexMap, mask: IndexMap) -> IndexMap:

@@ -183,6 +183,8 @@ def computed(operation: Sequence[Any], source: str, element: str, operands: Sequ
         lacking: Any = False
         for table in tables:
             lacking = lacking | (table == ANY)
-        return np.where(lacking, ANY, of_integers(operation, source, element, tables))
+        made = of_integers(operation, source, element, tables)
+        assert made is not None
+        return np.where(lacking, ANY, made)
 
     return pointwise(of, *operands)

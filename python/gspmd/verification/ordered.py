@@ -1,7 +1,7 @@
 """Floats as integers of the same order, as which all-reduces take the largest or least of them so as not to lose NaN.
 
-The integer of a float is its bits, all but the sign in the opposite order where that is set, and the largest (or the least)
-of all for NaN. So the largest integer is that of the largest float.
+The integer of a float is its bits, all but the sign in the opposite order where that is set, and the largest (or the
+least) of all for NaN. So the largest integer is that of the largest float.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from gspmd.verification import index_maps
 from gspmd.verification.algebra import BITCAST, ORDERED, Algebra
 from gspmd.verification.numbers import bits_of, is_float, range_of_type
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 
-def as_ordered(algebra: Algebra, condition: Value, beyond: Value, number: Value) -> Value | None:
+def as_ordered(
+    algebra: Algebra, condition: SymbolicValue, beyond: SymbolicValue, number: SymbolicValue
+) -> SymbolicValue | None:
     """The value of `condition ? beyond : number`, if that is the integer of a float."""
     term = condition.term
     if term.kind != "stablehlo.compare" or term.operation[1] != "NE" or not is_float(term.parts[0].element):
@@ -31,12 +33,12 @@ def as_ordered(algebra: Algebra, condition: Value, beyond: Value, number: Value)
     return algebra.elementwise((ORDERED, limits.index(limit.value)), number.element, [value])
 
 
-def turned(algebra: Algebra, bits: Value) -> Value:
+def turned(algebra: Algebra, bits: SymbolicValue) -> SymbolicValue:
     """All bits but that of the sign the other way round where that is set."""
     width = bits_of(bits.element)
     assert width is not None
 
-    def number(value: int) -> Value:
+    def number(value: int) -> SymbolicValue:
         return algebra.number(index_maps.constant(value), bits.element, bits.shape)
 
     signs = algebra.elementwise(("stablehlo.shift_right_arithmetic",), bits.element, [bits, number(width - 1)])
@@ -44,7 +46,7 @@ def turned(algebra: Algebra, bits: Value) -> Value:
     return algebra.elementwise(("stablehlo.xor",), bits.element, [bits, others])
 
 
-def from_ordered(algebra: Algebra, value: Value) -> Value | None:
+def from_ordered(algebra: Algebra, value: SymbolicValue) -> SymbolicValue | None:
     """The float that a value has the bits of, if these have been made of its integer."""
     if value.term.kind != "stablehlo.xor":
         return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gspmd.transforms.ir.signature import ValueSignature
-from gspmd.verification.devices import Devices
+from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, pointwise
 
 
-def parts(devices: Devices, signature: ValueSignature) -> dict[Label, IndexMap]:
+def parts(devices: DeviceDigits, signature: ValueSignature) -> dict[Label, IndexMap]:
     """For each dimension the index of the whole value, as a function of the device and of the index of its part.
 
     Indices behind the end are those of padding.
@@ -17,6 +17,6 @@ def parts(devices: Devices, signature: ValueSignature) -> dict[Label, IndexMap]:
         index = counted(dim(d), size)
         if axes:
             shard = devices.shard(signature.sharding.mesh, axes)
-            index = pointwise(lambda s, i, size=size: s * size + i, shard, index)  # type: ignore[misc]
+            index = pointwise(lambda s, i, size=size: s * size + i, shard, index)
         found[dim(d)] = index
     return found

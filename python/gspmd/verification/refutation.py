@@ -8,12 +8,12 @@ import numpy as np
 
 from gspmd.verification import numbers
 from gspmd.verification.algebra import Algebra
-from gspmd.verification.devices import Devices
-from gspmd.verification.equality import UNKNOWN_CONTENT, Difference
+from gspmd.verification.devices import DeviceDigits
+from gspmd.verification.equality import UNKNOWN_CONTENT, Mismatch
 from gspmd.verification.index_maps import ANY, IndexMap, Integers, Label, TooLarge, digit, dim, set_map
 from gspmd.verification.terms import SET
-from gspmd.verification.values import Value
-from gspmd.verification.verdicts import Element
+from gspmd.verification.values import SymbolicValue
+from gspmd.verification.verdicts import WrongElement
 from gspmd.verification.witness import Numbers, Uninterpreted, Witness
 
 _TRIES = 12
@@ -22,12 +22,12 @@ _LEAST_DIFFERENCE = 1e-6  # of numbers around 1 in double precision
 
 def refuting(
     algebra: Algebra,
-    devices: Devices,
-    promised: Value,
-    found: Value,
+    devices: DeviceDigits,
+    promised: SymbolicValue,
+    found: SymbolicValue,
     places: dict[Label, IndexMap],
-    differs: Difference,
-) -> Element | None:
+    differs: Mismatch,
+) -> WrongElement | None:
     """An element of a value that is not what was promised for some arguments; None if none of a few tried is."""
     rng = random.Random(0)
     for at in [differs.place, *({} for _ in range(_TRIES))]:
@@ -42,12 +42,12 @@ def refuting(
         if _differ(wanted, values) or _differ(values, other):
             index = tuple(place[dim(d)] for d in range(len(promised.shape)))
             whole = tuple(_at(places[dim(d)], place) for d in range(len(promised.shape)))
-            return Element(int(devices.ids[devices.position(place)]), index, whole)
+            return WrongElement(int(devices.ids[devices.position(place)]), index, whole)
     return None
 
 
 def _completed(
-    devices: Devices, value: Value, at: dict[Label, int], rng: random.Random, known: bool
+    devices: DeviceDigits, value: SymbolicValue, at: dict[Label, int], rng: random.Random, known: bool
 ) -> dict[Label, int]:
     """A place on a device; what is not given is 0, or anything."""
     place = {digit(i): 0 if known else rng.randrange(radix) for i, radix in enumerate(devices.radices)}
@@ -59,7 +59,7 @@ def _at(each: IndexMap, place: dict[Label, int]) -> int:
     return int(each.table[tuple(place[label] for label in each.labels)])
 
 
-def _numbers(value: Value, place: dict[Label, int], seed: tuple[int, int]) -> Numbers:
+def _numbers(value: SymbolicValue, place: dict[Label, int], seed: tuple[int, int]) -> Numbers:
     row = []
     for kind, each in zip(value.term.kinds, value.maps, strict=True):
         if kind == SET:

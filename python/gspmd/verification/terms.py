@@ -1,9 +1,9 @@
 """What an element of a value is: an operation of elements of other values, down to those of the program's arguments.
 
-A term stands for all elements that are made alike. What tells them apart are its slots: the indices at which arguments
-are read, what masks say, and over which sets is summed. A value (`values.py`) says for each slot how it follows from the
-device and the index of the element. So slices, transposes, reshapes or gathers make no terms. They change how slots are
-bound, and two programs that move their data in different ways are the same terms.
+A term stands for all elements that are made alike. What tells them apart are its slots: the indices at which
+arguments are read, what masks say, and over which sets is summed. A value (`values.py`) says for each slot how it
+follows from the device and the index of the element. So slices, transposes, reshapes or gathers make no terms. They
+change how slots are bound, and two programs that move their data in different ways are the same terms.
 
 Equal terms are one object. No two slots of a term are bound alike: those that would be are one slot.
 """
@@ -20,18 +20,18 @@ from gspmd.transforms.ops import traits_of
 from gspmd.verification.index_maps import ANY, IndexMap, Integers, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
-"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how many
-it has; the set of a sum."""
+"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
+many it has; the set of a sum."""
 
 
-class Bound(NamedTuple):
+class BoundSlot(NamedTuple):
     """A slot of a summand: the `column` of the rows of the set of that number."""
 
     of: int
     column: int
 
 
-Ref: TypeAlias = "int | IndexMap | Bound"
+Ref: TypeAlias = "int | IndexMap | BoundSlot"
 """What a slot of a part of a term is: a slot of the term, the same for all elements, or bound by the term."""
 
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
@@ -41,8 +41,8 @@ SUM, CHOICE = "sum", "choice"
 class Term:
     """`operation` of `parts`. Their slots are `refs`; what the operation itself reads is `own`: see `make`.
 
-    An integer is the number in its slot, of type `element`. A choice is the part whose number its slot has. A sum combines
-    its part over the product of its sets. Everything else reads its own slots as indices.
+    An integer is the number in its slot, of type `element`. A choice is the part whose number its slot has. A sum
+    combines its part over the product of its sets. Everything else reads its own slots as indices.
     """
 
     __slots__ = ("element", "kinds", "number", "operation", "own", "parts", "refs")
@@ -90,7 +90,7 @@ class Column(NamedTuple):
     column: int
 
 
-Binding: TypeAlias = "IndexMap | Bound | Column"
+Binding: TypeAlias = "IndexMap | BoundSlot | Column"
 
 
 class Instance(NamedTuple):
@@ -100,7 +100,7 @@ class Instance(NamedTuple):
     bindings: tuple[Binding, ...]
 
 
-class Terms:
+class TermTable:
     """All terms of a verification."""
 
     def __init__(self) -> None:
@@ -122,8 +122,8 @@ class Terms:
     ) -> Instance:
         """The term of an operation on instances that are normal, and how its slots are bound.
 
-        Sets that are the same everywhere become parts of the term, and where `seals` is given indices, too. Columns of the
-        `level` are those of the term's own sets.
+        Sets that are the same everywhere become parts of the term, and where `seals` is given indices, too. Columns
+        of the `level` are those of the term's own sets.
         """
         if traits_of(str(operation[0])).commutes:
             parts = sorted(parts, key=lambda part: part.term.number)
@@ -132,15 +132,17 @@ class Terms:
         def ref(kind: str, binding: Binding) -> Ref:
             if isinstance(binding, Column):
                 own_column = binding.level == level
-                return Bound(binding.of, binding.column) if own_column else slots.setdefault((kind, binding), len(slots))
+                return (
+                    BoundSlot(binding.of, binding.column)
+                    if own_column
+                    else slots.setdefault((kind, binding), len(slots))
+                )
             assert isinstance(binding, IndexMap)
             if all(label.kind == "bound" for label in binding.labels) and (kind == SET or seals):
                 return binding
             return slots.setdefault((kind, binding), len(slots))
 
-        refs = tuple(
-            tuple(map(ref, part.term.kinds, part.bindings)) for part in parts
-        )
+        refs = tuple(tuple(map(ref, part.term.kinds, part.bindings)) for part in parts)
         given = tuple(ref(kind, binding) for kind, binding in own)
         term = self._interned(
             operation, element, tuple(part.term for part in parts), refs, given, tuple(kind for kind, _ in slots)
@@ -174,7 +176,7 @@ class Terms:
     # ---- other bindings ----
 
     def normal(self, term: Term, bindings: Sequence[Binding]) -> Instance:
-        """The instance whose slots are bound differently from each other, without masks that say the same everywhere."""
+        """The instance whose slots are bound differently, without choices that are the same everywhere."""
         given = tuple(bindings)
         if not self._needs_change(term, given):
             return Instance(term, given)
@@ -198,7 +200,7 @@ class Terms:
         level = 1 + max((binding.level for binding in bindings if isinstance(binding, Column)), default=0)
 
         def bind(ref: Ref) -> Binding:
-            if isinstance(ref, Bound):
+            if isinstance(ref, BoundSlot):
                 return Column(level, ref.of, ref.column)
             return bindings[ref] if isinstance(ref, int) else ref
 
@@ -210,7 +212,9 @@ class Terms:
             return self.choice(own[0], given)
         parts = [self.normal(*each) for each in given]
         kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
-        return self.make(term.operation, term.element, parts, [(kind, each) for each in own], seals_constants(term), level)
+        return self.make(
+            term.operation, term.element, parts, [(kind, each) for each in own], seals_constants(term), level
+        )
 
     # ---- choices ----
 
@@ -228,7 +232,7 @@ class Terms:
         by_term: dict[Term, tuple[IndexMap, Instance]] = {}
         kept: list[tuple[IndexMap, Instance]] = []
         for number in taken:
-            here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)  # type: ignore[misc]
+            here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
             each = self.normal(given[number].term, [_seen(b, here) for b in given[number].bindings])
             if each.term not in by_term:
                 by_term[each.term] = here, each
@@ -240,12 +244,16 @@ class Terms:
             else:
                 both = pointwise(lambda a, b: np.where(a == ANY, ANY, a | b), here, there)
                 by_term[each.term] = both, Instance(each.term, merged)
-        leaves = sorted([*by_term.values(), *kept], key=lambda leaf: (leaf[1].term.kind == CONSTANT, leaf[1].term.number))
+        leaves = sorted(
+            [*by_term.values(), *kept], key=lambda leaf: (leaf[1].term.kind == CONSTANT, leaf[1].term.number)
+        )
         if len(leaves) == 1:
             return self.normal(*leaves[0][1])
         numbered = pointwise(_numbered, *[here for here, _ in leaves])
         element = leaves[0][1].term.element
-        return self.make((CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(f"{MASK}{len(leaves)}", numbered)])
+        return self.make(
+            (CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(f"{MASK}{len(leaves)}", numbered)]
+        )
 
 
 def _numbered(*masks: Integers) -> Integers:

@@ -13,13 +13,13 @@ import numpy as np
 
 from gspmd.verification import index_maps
 from gspmd.verification.index_maps import IndexMap, Label, Places, composed, dim
-from gspmd.verification.terms import CONSTANT, Binding, Instance, Term, Terms
+from gspmd.verification.terms import CONSTANT, Binding, Instance, Term, TermTable
 
 Shape = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Value:
+class SymbolicValue:
     """Elements of a term. Where one of `valid` (maps to 0 and 1) is not 1, nothing is known of them."""
 
     term: Term
@@ -49,25 +49,25 @@ class Value:
 class Values:
     """Makes values, in normal form."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: TermTable) -> None:
         self.terms = terms
 
     def value(
         self, term: Term, bindings: Iterable[IndexMap], shape: Sequence[int], valid: Iterable[IndexMap] = ()
-    ) -> Value:
+    ) -> SymbolicValue:
         """A value of a term, however its slots are bound."""
         if 0 in shape:
-            return Value(*self.terms.make((CONSTANT, 0), term.element), tuple(shape))
+            return SymbolicValue(*self.terms.make((CONSTANT, 0), term.element), tuple(shape))
         kept = _validity(valid)
         maps = list(bindings)
         for mask in kept:
             maps = [index_maps.masked(each, mask) for each in maps]
-        return Value(*self.terms.normal(term, maps), tuple(shape), kept)
+        return SymbolicValue(*self.terms.normal(term, maps), tuple(shape), kept)
 
-    def of(self, instance: Instance, shape: Sequence[int], valid: Iterable[IndexMap] = ()) -> Value:
+    def of(self, instance: Instance, shape: Sequence[int], valid: Iterable[IndexMap] = ()) -> SymbolicValue:
         return self.value(instance.term, instance.bindings, shape, valid)  # type: ignore[arg-type]
 
-    def moved(self, value: Value, shape: Sequence[int], places: Places) -> Value:
+    def moved(self, value: SymbolicValue, shape: Sequence[int], places: Places) -> SymbolicValue:
         """Elements of a value: for every label of it the place where it is read, as a function of the new ones.
 
         Places that do not exist, less than 0 or behind the end, are those of which nothing is known.
@@ -77,11 +77,9 @@ class Values:
         valid += [_exists(place, value.shape[label.number]) for label, place in places.items() if label.kind == "dim"]
         return self.value(value.term, bindings, shape, valid)
 
-    def relabelled(self, value: Value, shape: Sequence[int], names: dict[int, int]) -> Value:
+    def relabelled(self, value: SymbolicValue, shape: Sequence[int], names: dict[int, int]) -> SymbolicValue:
         """The same with other numbers for its dimensions."""
-        places = {
-            dim(old): index_maps.counted(dim(new), value.shape[old]) for old, new in names.items() if old != new
-        }
+        places = {dim(old): index_maps.counted(dim(new), value.shape[old]) for old, new in names.items() if old != new}
         return self.moved(value, shape, places)
 
 

@@ -16,8 +16,8 @@ class Verdict(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Element:
-    """An element of a result that differs: on which partition, at which index there, and what of the whole it should be."""
+class WrongElement:
+    """An element that differs: on which partition, at which index there, and which of the whole it should be."""
 
     partition: int
     index: tuple[int, ...]
@@ -40,7 +40,7 @@ class ResultVerdict:
     reason: str = ""
     operation: str = ""
     location: str = ""
-    element: Element | None = None
+    element: WrongElement | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,15 +20,15 @@ from gspmd.transforms.parsing.mlir import source_location
 from gspmd.verification import index_maps
 from gspmd.verification.blame import first_difference
 from gspmd.verification.conditions import Conditions
-from gspmd.verification.devices import Devices
-from gspmd.verification.equality import Difference, difference
+from gspmd.verification.devices import DeviceDigits
+from gspmd.verification.equality import Mismatch, difference
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import TooLarge, counted, dim
-from gspmd.verification.meaning.loops import Loops
+from gspmd.verification.meaning.loops import GivenLoops
 from gspmd.verification.placement import parts
 from gspmd.verification.refutation import refuting
-from gspmd.verification.terms import Terms
-from gspmd.verification.values import Value
+from gspmd.verification.terms import TermTable
+from gspmd.verification.values import SymbolicValue
 from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
 
 _one_at_a_time = threading.Lock()
@@ -37,9 +37,9 @@ _one_at_a_time = threading.Lock()
 def verify(program: Any, partitioned: Any = None, num_partitions: int | None = None, **options: Any) -> Verification:
     """Prove that a partitioned program computes what the program for one device does, for all inputs.
 
-    `program` is anything that `gspmd.partition` reads. `partitioned` is what it made of that, as a `Partitioned`, module,
-    text or file; without it `gspmd.partition` makes it, for `num_partitions` and with the other `options`. Sums are taken
-    as sums of exact numbers, in whatever order they are added up (docs/verify.md).
+    `program` is anything that `gspmd.partition` reads. `partitioned` is what it made of that, as a `Partitioned`,
+    module, text or file; without it `gspmd.partition` makes it, for `num_partitions` and with the other `options`.
+    Sums are taken as sums of exact numbers, in whatever order they are added up (docs/verify.md).
 
     Errors: as `gspmd.partition`; UsageError for two programs that do not have the same arguments and results.
     """
@@ -92,9 +92,9 @@ class _Verifying:
 
     def __init__(self, given: Operation, partitioned: Operation) -> None:
         self.signature: Signature = read_signature(partitioned)
-        self.algebra = Conditions(Terms())
-        self.devices = Devices(self.signature.mesh)
-        loops = Loops()
+        self.algebra = Conditions(TermTable())
+        self.devices = DeviceDigits(self.signature.mesh)
+        loops = GivenLoops()
         self.given = Evaluation(given, self.algebra, self.devices, loops, False)
         self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
         self.given_main, self.main = main_function(given), main_function(partitioned)
@@ -121,26 +121,32 @@ class _Verifying:
             for whole, v in zip(wholes, self.signature.inputs, strict=True)
         ]
         wanted = self._run(self.given, self.given_main, wholes)
-        found: list[Value] | Unknown = (
+        found: list[SymbolicValue] | Unknown = (
             self._run(self.partitioned, self.main, locals_) if isinstance(wanted, list) else wanted
         )
         results = tuple(self._verdicts(wanted, found))
-        sums = sum(op.name == "stablehlo.all_reduce" or op.name == "stablehlo.reduce_scatter" for op in self.main.walk())
+        sums = sum(
+            op.name == "stablehlo.all_reduce" or op.name == "stablehlo.reduce_scatter" for op in self.main.walk()
+        )
         operations = sum(1 for _ in self.main.walk())
         return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, operations)
 
-    def _run(self, evaluation: Evaluation, main: Operation, arguments: Sequence[Value]) -> list[Value] | Unknown:
+    def _run(
+        self, evaluation: Evaluation, main: Operation, arguments: Sequence[SymbolicValue]
+    ) -> list[SymbolicValue] | Unknown:
         try:
             return evaluation.block(main.regions[0], arguments)
         except Unknown as error:
             return error
 
-    def _argument(self, number: int, signature: ValueSignature) -> Value:
+    def _argument(self, number: int, signature: ValueSignature) -> SymbolicValue:
         term = self.algebra.terms.argument(number, signature.element_type, len(signature.shape))
         maps = [counted(dim(d), size) for d, size in enumerate(signature.shape)]
         return self.algebra.value(term, maps, signature.shape)
 
-    def _verdicts(self, wanted: list[Value] | Unknown, found: list[Value] | Unknown) -> Iterator[ResultVerdict]:
+    def _verdicts(
+        self, wanted: list[SymbolicValue] | Unknown, found: list[SymbolicValue] | Unknown
+    ) -> Iterator[ResultVerdict]:
         for index, signature in enumerate(self.signature.outputs):
             said = (index, signature.name, signature.type_text(), print_sharding(signature.sharding))
             if isinstance(wanted, list) and isinstance(found, list):
@@ -153,7 +159,12 @@ class _Verifying:
             yield ResultVerdict(*said, Verdict.NOT_KNOWN, reason, error.op.name, _place(error.op))
 
     def _verdict(
-        self, said: tuple[int, str | None, str, str], index: int, signature: ValueSignature, whole: Value, value: Value
+        self,
+        said: tuple[int, str | None, str, str],
+        index: int,
+        signature: ValueSignature,
+        whole: SymbolicValue,
+        value: SymbolicValue,
     ) -> ResultVerdict:
         if signature.is_token:
             return ResultVerdict(*said, Verdict.PROVED)
@@ -162,7 +173,7 @@ class _Verifying:
             promised = self.algebra.moved(whole, signature.local_shape, places)
             differs = difference(self.algebra, promised, value)
         except TooLarge:
-            differs, promised = Difference("the places of its elements need too large a table", {}), value
+            differs, promised = Mismatch("the places of its elements need too large a table", {}), value
         if differs is None:
             return ResultVerdict(*said, Verdict.PROVED)
         name = self.main.regions[0].terminator.operands[index]
@@ -179,4 +190,3 @@ def _place(op: Operation) -> str:
     except Error:
         return ""
     return "" if location is None else str(location)
-

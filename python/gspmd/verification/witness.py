@@ -1,7 +1,7 @@
 """What terms are as numbers: so a difference of terms can be shown to be one of numbers.
 
-Floats are computed in double precision, integers as their types keep them. Elements of which nothing is known are numbers
-of a seed.
+Floats are computed in double precision, integers as their types keep them. Elements of which nothing is known are
+numbers of a seed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gspmd.verification import numbers
 from gspmd.verification.index_maps import ANY, IndexMap, Integers
-from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, Bound, Term
+from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, BoundSlot, Term
 
 Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
@@ -101,7 +101,7 @@ class Witness:
             at = np.stack([g.reshape(-1) for g in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=-1)
             columns = []
             for ref in term.refs[0]:
-                if isinstance(ref, Bound):
+                if isinstance(ref, BoundSlot):
                     columns.append(tables[ref.of][at[:, ref.of], ref.column])
                 else:
                     columns.append(np.broadcast_to(self._ref(ref, row[None]), (total,)))
@@ -113,8 +113,8 @@ class Witness:
 
 def _members(number: int) -> Integers:
     """The rows of a set."""
-    each = IndexMap._sets[number]
-    return each.table[each.table[:, -1] != 0]
+    table: Integers = IndexMap._sets[number].table
+    return table[table[:, -1] != 0]
 
 
 def _decoded(bits: Any, element: str) -> Any:
@@ -130,12 +130,19 @@ def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> An
         return _kept(np.sum(values * times), element)
     if monoid == "multiply":
         return _kept(np.prod(values**times), element)
-    reduce = {"maximum": np.max, "minimum": np.min, "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce}[monoid]
-    return reduce(values)
+    return _REDUCE[monoid](values)
 
 
 def _kept(values: Any, element: str) -> Any:
     return numbers.wrapped(values, element) if numbers.bits_of(element) is not None else values
+
+
+_REDUCE: dict[str, Callable[[Numbers], Any]] = {
+    "maximum": np.max,
+    "minimum": np.min,
+    "and": np.bitwise_and.reduce,
+    "or": np.bitwise_or.reduce,
+}
 
 
 def _logistic(x: Numbers) -> Numbers:
@@ -192,7 +199,7 @@ def _computed(term: Term, parts: list[Numbers]) -> Numbers:
             found = numbers.of_integers(term.operation, source, term.element, parts)
             if found is None:
                 raise Uninterpreted
-            return found
+            return np.asarray(found)
         if numbers.is_float(source) and short in _FLOATS:
             return np.asarray(_FLOATS[short](*parts))
     raise Uninterpreted
@@ -205,5 +212,7 @@ def _converted(values: Numbers, source: str, element: str) -> Numbers:
         raise Uninterpreted
     if element == "i1":
         return (values != 0).astype(np.int64)
-    whole = np.trunc(np.nan_to_num(values)).clip(-(2**62), 2**62).astype(np.int64) if numbers.is_float(source) else values
+    whole = (
+        np.trunc(np.nan_to_num(values)).clip(-(2**62), 2**62).astype(np.int64) if numbers.is_float(source) else values
+    )
     return np.asarray(numbers.wrapped(whole, element))

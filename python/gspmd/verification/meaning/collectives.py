@@ -9,11 +9,11 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, reducer, shape_of, table
 from gspmd.verification.index_maps import IndexMap, Integers, Label, composed, counted, dim, integer_map, pointwise
-from gspmd.verification.meaning.meaning import Machine, Meaning
-from gspmd.verification.values import Value
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.values import SymbolicValue
 
 
-def _groups(machine: Machine, op: Operation) -> Integers:
+def _groups(machine: Execution, op: Operation) -> Integers:
     """[groups, members] of partition ids. Raises NotKnown for groups that leave devices out."""
     attribute = groups_of(op)
     groups = table(attribute, shape_of(attribute))
@@ -24,12 +24,12 @@ def _groups(machine: Machine, op: Operation) -> Integers:
     return groups
 
 
-def _all_gather(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _all_gather(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     groups, along = _groups(machine, op), integer(op, "all_gather_dim")
     return [_gathered(machine, value, groups, along) for value in values]
 
 
-def _gathered(machine: Machine, value: Value, groups: Integers, along: int) -> Value:
+def _gathered(machine: Execution, value: SymbolicValue, groups: Integers, along: int) -> SymbolicValue:
     size, count = value.shape[along], groups.shape[1]
     shape = (*value.shape[:along], size * count, *value.shape[along + 1 :])
     index = np.arange(size * count)
@@ -38,14 +38,14 @@ def _gathered(machine: Machine, value: Value, groups: Integers, along: int) -> V
     return machine.algebra.moved(value, shape, places)
 
 
-def _from_members(machine: Machine, groups: Integers, label: Label, member: IndexMap) -> dict[Label, IndexMap]:
+def _from_members(machine: Execution, groups: Integers, label: Label, member: IndexMap) -> dict[Label, IndexMap]:
     """The digits of a member of the group, whose number follows from a label."""
     own = Label("member", 0)
     places = machine.devices.members(groups, own)
     return {at: composed(place, {own: member}) for at, place in places.items()}
 
 
-def summed(machine: Machine, monoid: str, value: Value, groups: Integers) -> Value:
+def summed(machine: Execution, monoid: str, value: SymbolicValue, groups: Integers) -> SymbolicValue:
     """What the members of every group have, combined."""
     algebra, rank = machine.algebra, len(value.shape)
     own = Label("member", 0)
@@ -71,12 +71,12 @@ def _monoid(op: Operation) -> str:
     return monoid
 
 
-def _all_reduce(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _all_reduce(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     groups = _groups(machine, op)
     return [summed(machine, _monoid(op), value, groups) for value in values]
 
 
-def _reduce_scatter(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _reduce_scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     groups, along = _groups(machine, op), integer(op, "scatter_dimension")
     whole = summed(machine, _monoid(op), values[0], groups)
     shape = op.results[0].type.shape
@@ -84,18 +84,18 @@ def _reduce_scatter(machine: Machine, op: Operation, values: list[Value]) -> lis
     return [machine.algebra.moved(whole, shape, {dim(along): place})]
 
 
-def _own_part(machine: Machine, groups: Integers, along: int, size: int) -> IndexMap:
+def _own_part(machine: Execution, groups: Integers, along: int, size: int) -> IndexMap:
     """Where the part lies that is the device's by its place in the group."""
     return pointwise(lambda rank, i: rank * size + i, machine.devices.rank(groups), counted(dim(along), size))
 
 
-def _all_to_all(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _all_to_all(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     groups = _groups(machine, op)
     split, joined = integer(op, "split_dimension"), integer(op, "concat_dimension")
     return [_exchanged(machine, value, groups, split, joined) for value in values]
 
 
-def _exchanged(machine: Machine, value: Value, groups: Integers, split: int, joined: int) -> Value:
+def _exchanged(machine: Execution, value: SymbolicValue, groups: Integers, split: int, joined: int) -> SymbolicValue:
     count = groups.shape[1]
     sizes = list(value.shape)
     part = sizes[split] // count
@@ -117,7 +117,7 @@ def _exchanged(machine: Machine, value: Value, groups: Integers, split: int, joi
     return machine.algebra.moved(value, sizes, places)
 
 
-def _collective_permute(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _collective_permute(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     attribute = groups_of(op)
     places, reached = machine.devices.sources(table(attribute, shape_of(attribute)))
     algebra = machine.algebra
@@ -128,13 +128,13 @@ def _collective_permute(machine: Machine, op: Operation, values: list[Value]) ->
     return made
 
 
-def _collective_broadcast(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _collective_broadcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     groups = _groups(machine, op)
     first = composed_first(machine, groups)
     return [machine.algebra.moved(value, value.shape, first) for value in values]
 
 
-def composed_first(machine: Machine, groups: Integers) -> dict[Label, IndexMap]:
+def composed_first(machine: Execution, groups: Integers) -> dict[Label, IndexMap]:
     """The digits of the first member of a group."""
     return _from_members(machine, groups, dim(0), integer_map([], 0))
 

@@ -6,13 +6,13 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.attributes import notes
-from gspmd.verification.meaning.meaning import Machine, Meaning
-from gspmd.verification.values import Value
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.values import SymbolicValue
 
 _DEFAULT = "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]"
 
 
-def product(machine: Machine, op: Operation, left: Value, right: Value) -> Value:
+def product(machine: Execution, op: Operation, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue:
     """Of elements, in the type of the result and with the precision that the operation asks for."""
     algebra, element = machine.algebra, op.results[0].type.element
     sides = [algebra.elementwise(("stablehlo.convert",), element, [side]) for side in (left, right)]
@@ -22,7 +22,7 @@ def product(machine: Machine, op: Operation, left: Value, right: Value) -> Value
     return algebra.elementwise(("stablehlo.multiply", *precision), element, sides)
 
 
-def _dot_general(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _dot_general(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batching = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
     contracted = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)

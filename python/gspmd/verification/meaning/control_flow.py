@@ -10,30 +10,30 @@ from gspmd.verification import index_maps
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.index_maps import ANY, pointwise
 from gspmd.verification.meaning.elementwise import spread
-from gspmd.verification.meaning.meaning import Machine, Meaning
-from gspmd.verification.values import Value
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.values import SymbolicValue
 
 
-def _call(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _call(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return machine.call(str(op.attributes["callee"].value), values)
 
 
-def _composite(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _composite(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return machine.call(str(op.attributes["decomposition"].value), values)
 
 
-def diverges(value: Value) -> bool:
+def diverges(value: SymbolicValue) -> bool:
     """Whether a scalar may differ by device."""
     return any(label.kind == "digit" for label in value.labels())
 
 
-def check_together(op: Operation, deciding: Value) -> None:
+def check_together(op: Operation, deciding: SymbolicValue) -> None:
     """Raise NotKnown for collectives in what not all devices may run."""
     if diverges(deciding) and any(is_collective(inner) for inner in op.walk()):
         raise NotKnown("devices meet in what not all of them may run")
 
 
-def _if(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _if(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     (condition,) = values
     check_together(op, condition)
     yes, no = (machine.block(region, []) for region in op.regions)
@@ -46,7 +46,7 @@ def _if(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
     ]
 
 
-def _case(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _case(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     (index,) = values
     check_together(op, index)
     algebra, last = machine.algebra, len(op.regions) - 1
@@ -54,15 +54,13 @@ def _case(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
     chosen = branches[last]
     for number in reversed(range(last)):
         chosen = [
-            algebra.elementwise(
-                ("stablehlo.select",), a.element, [spread(_is(machine, index, number), a.shape), a, b]
-            )
+            algebra.elementwise(("stablehlo.select",), a.element, [spread(_is(machine, index, number), a.shape), a, b])
             for a, b in zip(branches[number], chosen, strict=True)
         ]
     return chosen
 
 
-def _is(machine: Machine, index: Value, number: int) -> Value:
+def _is(machine: Execution, index: SymbolicValue, number: int) -> SymbolicValue:
     """Whether an index is a number."""
     known = machine.algebra.known(index)
     if known is not None:

@@ -10,9 +10,9 @@ from gspmd.transforms.ops import every_row
 from gspmd.verification import index_maps
 from gspmd.verification.attributes import elements
 from gspmd.verification.index_maps import counted, dim, integer_map
-from gspmd.verification.meaning.meaning import Machine, Meaning
+from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.numbers import bits_of
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 _UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted"})
 
@@ -27,12 +27,12 @@ def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
     return (op.name, *said)
 
 
-def spread(value: Value, shape: Sequence[int]) -> Value:
+def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
     """A scalar as all elements of a shape."""
     return value if value.shape == tuple(shape) else dataclasses.replace(value, shape=tuple(shape))
 
 
-def _of_elements(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _of_elements(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     shape = op.results[0].type.shape
     given = [spread(value, shape) for value in values]
     algebra = machine.algebra
@@ -43,7 +43,7 @@ def _of_elements(machine: Machine, op: Operation, values: list[Value]) -> list[V
     ]
 
 
-def _compare(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _compare(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     direction = str(op.attributes["comparison_direction"]).split()[-1].rstrip(">")
     of = values[0].element
     kind = str(op.attributes.get("compare_type", ""))
@@ -51,7 +51,7 @@ def _compare(machine: Machine, op: Operation, values: list[Value]) -> list[Value
     return [machine.algebra.elementwise((op.name, direction, *total, of), "i1", values)]
 
 
-def _constant(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _constant(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     type_ = op.results[0].type
     numbers = elements(op.attributes["value"], type_.shape, type_.element)
     labels = [dim(i) for i in range(type_.rank)] if numbers.ndim else []
@@ -60,7 +60,7 @@ def _constant(machine: Machine, op: Operation, values: list[Value]) -> list[Valu
     return [machine.algebra.number(integer_map(labels, numbers), type_.element, type_.shape)]
 
 
-def _iota(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _iota(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     type_, along = op.results[0].type, int(op.attributes["iota_dimension"].value)
     size = type_.shape[along]
     counting = type_.element if bits_of(type_.element) else "i32"
@@ -68,15 +68,15 @@ def _iota(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
     return [machine.algebra.elementwise(("stablehlo.convert",), type_.element, [made])]
 
 
-def _partition_id(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _partition_id(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return [machine.algebra.number(machine.devices.partition_id, op.results[0].type.element, ())]
 
 
-def _replica_id(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _replica_id(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return [machine.algebra.number(index_maps.constant(0), op.results[0].type.element, ())]
 
 
-def _same(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _same(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return values
 
 

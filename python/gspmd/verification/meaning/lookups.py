@@ -1,7 +1,7 @@
 """Elements whose places are computed: gathers, scatters, dynamic slices and their updates.
 
-A look-up of an element is a sum over all elements that there are, of which all but one count zero. So it can be taken apart
-like any other sum.
+A look-up of an element is a sum over all elements that there are, of which all but one count zero. So it can be taken
+apart like any other sum.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, ints, reducer
-from gspmd.verification.index_maps import IndexMap, Label, composed, counted, dim, integer_map, masked, pointwise
+from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, masked, pointwise
 from gspmd.verification.meaning.elementwise import spread
-from gspmd.verification.meaning.meaning import Machine, Meaning
+from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.moves import clamped
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 _SELECT = "stablehlo.select"
 
 
-def limited(machine: Machine, start: Value, size: int, window: int) -> Value:
+def limited(machine: Execution, start: SymbolicValue, size: int, window: int) -> SymbolicValue:
     """The start of a window, where the window lies within a dimension."""
     algebra, (least, most) = machine.algebra, numbers.range_of_type(start.element)
     limits = [min(max(limit, least), most) for limit in (0, size - window)]
@@ -37,7 +37,9 @@ def limited(machine: Machine, start: Value, size: int, window: int) -> Value:
     return algebra.elementwise(("stablehlo.clamp",), start.element, [low, start, high])
 
 
-def looked_up(machine: Machine, value: Value, axis: int, start: Value, offset: IndexMap) -> Value:
+def looked_up(
+    machine: Execution, value: SymbolicValue, axis: int, start: SymbolicValue, offset: IndexMap
+) -> SymbolicValue:
     """Of the elements along a dimension the one at start + offset; the dimension goes, and must be the last one."""
     algebra, size = machine.algebra, value.shape[axis]
     wanted = pointwise(lambda k, o: k - o, counted(dim(axis), size), offset)
@@ -52,24 +54,22 @@ def looked_up(machine: Machine, value: Value, axis: int, start: Value, offset: I
     return algebra.total("add", chosen, axis)
 
 
-def _dynamic_slice(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _dynamic_slice(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     value, *starts = values
     shape = op.results[0].type.shape
-    windows = {
-        d: limited(machine, spread(start, shape), value.shape[d], shape[d]) for d, start in enumerate(starts)
-    }
+    windows = {d: limited(machine, spread(start, shape), value.shape[d], shape[d]) for d, start in enumerate(starts)}
     offsets = {d: counted(dim(d), shape[d]) for d in windows}
     return [_windows(machine, value, shape, windows, offsets, {})]
 
 
 def _windows(
-    machine: Machine,
-    value: Value,
+    machine: Execution,
+    value: SymbolicValue,
     shape: Sequence[int],
-    starts: dict[int, Value],
+    starts: dict[int, SymbolicValue],
     offsets: dict[int, IndexMap],
     places: dict[Label, IndexMap],
-) -> Value:
+) -> SymbolicValue:
     """Elements at start + offset of some dimensions, and at known places of the others."""
     algebra = machine.algebra
     open_ = []
@@ -89,7 +89,7 @@ def _windows(
     return made
 
 
-def _dynamic_update_slice(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _dynamic_update_slice(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     value, update, *starts = values
     algebra, shape, rank = machine.algebra, value.shape, len(value.shape)
     if 0 in update.shape:
@@ -104,17 +104,17 @@ def _dynamic_update_slice(machine: Machine, op: Operation, values: list[Value]) 
             open_.append((d, at))
             continue
         place = pointwise(lambda s, i: i - s, known, counted(dim(d), size))
-        masks.append(pointwise(lambda p, window=window: (p >= 0) & (p < window), place))  # type: ignore[misc]
-        places[dim(d)] = pointwise(lambda p, window=window: np.clip(p, 0, window - 1), place)  # type: ignore[misc]
+        masks.append(pointwise(lambda p, window=window: (p >= 0) & (p < window), place))
+        places[dim(d)] = pointwise(lambda p, window=window: np.clip(p, 0, window - 1), place)
     extended = [*shape, *(update.shape[d] for d, _ in open_)]
     for i, (d, _) in enumerate(open_):
         places[dim(d)] = counted(dim(rank + i), update.shape[d])
     made = algebra.moved(update, extended, places)
-    conditions: list[Value] = []
+    conditions: list[SymbolicValue] = []
     for i, (d, at) in reversed(list(enumerate(open_))):
         # the element at l is that of the window at l - start
         axis, count = rank + i, update.shape[d]
-        wanted = pointwise(lambda l, k: l - k, counted(dim(d), shape[d]), counted(dim(axis), count))
+        wanted = pointwise(lambda at_, k: at_ - k, counted(dim(d), shape[d]), counted(dim(axis), count))
         here = algebra.equal(dataclasses.replace(at, shape=tuple(made.shape)), _known_at(wanted, value))
         chosen = algebra.elementwise((_SELECT,), made.element, [here, made, algebra.zero(made.element, made.shape)])
         made = algebra.total("add", chosen, axis)
@@ -130,14 +130,14 @@ def _dynamic_update_slice(machine: Machine, op: Operation, values: list[Value]) 
     return [made]
 
 
-def _known_at(numbers_: IndexMap, value: Value) -> IndexMap:
+def _known_at(numbers_: IndexMap, value: SymbolicValue) -> IndexMap:
     """Numbers where something is known of a value."""
     for mask in value.valid:
         numbers_ = masked(numbers_, mask)
     return numbers_
 
 
-def _gather(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _gather(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     value, indices = values
     shape = op.results[0].type.shape
     numbers_ = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
@@ -152,7 +152,7 @@ def _gather(machine: Machine, op: Operation, values: list[Value]) -> list[Value]
     window_dims = [d for d in range(len(value.shape)) if d not in missing]
     offset_of = dict(zip(window_dims, numbers_.offset_dims, strict=True))
     places: dict[Label, IndexMap] = {}
-    starts: dict[int, Value] = {}
+    starts: dict[int, SymbolicValue] = {}
     offsets: dict[int, IndexMap] = {}
     for d, size in enumerate(value.shape):
         if d in batching:
@@ -170,8 +170,13 @@ def _gather(machine: Machine, op: Operation, values: list[Value]) -> list[Value]
 
 
 def index_component(
-    machine: Machine, indices: Value, vector: int, component: int, place_of: dict[int, int], shape: Sequence[int]
-) -> Value:
+    machine: Execution,
+    indices: SymbolicValue,
+    vector: int,
+    component: int,
+    place_of: dict[int, int],
+    shape: Sequence[int],
+) -> SymbolicValue:
     """One component of index vectors, whose other dimensions are at these places of a shape."""
     places = {dim(d): counted(dim(at), shape[at]) for d, at in place_of.items()}
     if vector < len(indices.shape):
@@ -179,7 +184,7 @@ def index_component(
     return machine.algebra.moved(indices, shape, places)
 
 
-def _scatter(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     if len(values) != 3:
         raise NotKnown("a scatter of several operands")
     monoid = reducer(op.regions[0])
@@ -221,7 +226,7 @@ def _scatter(machine: Machine, op: Operation, values: list[Value]) -> list[Value
     of_indices = {
         d: next((r for r, b in batching.items() if place_of[b] == at), rank + at) for d, at in place_of.items()
     }
-    here: Value | None = None
+    here: SymbolicValue | None = None
     for d, component, window in conditions:
         start = (
             index_component(machine, indices, vector, component, of_indices, shape_of_all)
@@ -230,9 +235,7 @@ def _scatter(machine: Machine, op: Operation, values: list[Value]) -> list[Value
         )
         offset = counted(dim(rank + window_of[d]), window) if d in window_of else index_maps.constant(0)
         wanted = pointwise(lambda p, o: p - o, counted(dim(d), shape[d]), offset)
-        fits = pointwise(lambda w, d=d, window=window: (w >= 0) & (w <= shape[d] - window), wanted)  # type: ignore[misc]
         equal = algebra.equal(start, _known_at(wanted, value))
-        equal = algebra.choice(fits, equal, algebra.number(index_maps.constant(0), "i1", shape_of_all))
         here = equal if here is None else algebra.elementwise(("stablehlo.and",), "i1", [here, equal])
     bits = numbers.neutral(monoid, value.element)
     if bits is None:

@@ -1,8 +1,8 @@
 """Loops.
 
-A loop of the given program is a term of its condition, its body and what it begins with. A loop of the partitioned program
-is one of these, if what it begins with is a part of what that begins with, and its body makes such a part of such a part:
-an invariant. It is found from what enters, or else from what the first iteration makes.
+A loop of the given program is a term of its condition, its body and what it begins with. A loop of the partitioned
+program is one of these, if what it begins with is a part of what that begins with, and its body makes such a part of
+such a part: an invariant. It is found from what enters, or else from what the first iteration makes.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from gspmd.verification.algebra import NotKnown
 from gspmd.verification.equality import difference
 from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map
 from gspmd.verification.meaning.control_flow import check_together, diverges
-from gspmd.verification.meaning.meaning import Machine, Meaning
+from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.terms import INDEX, SET, Instance
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 _CARRIED = "carried"
 _MOST_ITERATIONS = 256  # of a loop that is run here
 
 
 @dataclasses.dataclass(slots=True)
-class Loop:
+class GivenLoop:
     """A loop of the given program: what it begins with, stands for an iteration, is made by one, and comes out.
 
     `active` are the numbers of what changes from one iteration to the next.
     """
 
-    machine: Machine
+    machine: Execution
     op: Operation
-    initial: list[Value]
-    leaves: list[Value]
-    condition: Value
-    made: list[Value]
-    results: list[Value]
+    initial: list[SymbolicValue]
+    leaves: list[SymbolicValue]
+    condition: SymbolicValue
+    made: list[SymbolicValue]
+    results: list[SymbolicValue]
     active: list[int]
 
 
-class Loops:
+class GivenLoops:
     """The loops of the given program, by how many loops are around them."""
 
     def __init__(self) -> None:
         self.depth = 0
-        self.known: dict[int, list[Loop]] = {}
+        self.known: dict[int, list[GivenLoop]] = {}
 
-    def at_depth(self) -> list[Loop]:
+    def at_depth(self) -> list[GivenLoop]:
         return self.known.setdefault(self.depth, [])
 
     def forget(self, counts: dict[int, int]) -> None:
@@ -62,11 +62,13 @@ class Loops:
         return {depth: len(loops) for depth, loops in self.known.items()}
 
 
-def _while(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return _matched(machine, op, values) if machine.is_partitioned else _recorded(machine, op, values)
 
 
-def _iteration(machine: Machine, op: Operation, values: Sequence[Value]) -> tuple[Value, list[Value]]:
+def _iteration(
+    machine: Execution, op: Operation, values: Sequence[SymbolicValue]
+) -> tuple[SymbolicValue, list[SymbolicValue]]:
     """The condition, and what an iteration makes, of these values."""
     condition_region, body = op.regions
     machine.loops.depth += 1
@@ -80,7 +82,7 @@ def _iteration(machine: Machine, op: Operation, values: Sequence[Value]) -> tupl
 # ---- of the given program ----
 
 
-def _recorded(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _recorded(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     loops = machine.loops
     fixed: set[int] = set()
     while True:
@@ -98,11 +100,11 @@ def _recorded(machine: Machine, op: Operation, values: list[Value]) -> list[Valu
         loops.forget(counts)
     active = [k for k in range(len(values)) if k not in fixed]
     results = _results(machine, condition, values, made, active)
-    loops.at_depth().append(Loop(machine, op, values, leaves, condition, made, results, active))
+    loops.at_depth().append(GivenLoop(machine, op, values, leaves, condition, made, results, active))
     return results
 
 
-def _leaf(machine: Machine, number: int, like: Value) -> Value:
+def _leaf(machine: Execution, number: int, like: SymbolicValue) -> SymbolicValue:
     """What stands for a value of any iteration."""
     rank = len(like.shape)
     term = machine.algebra.terms.leaf((_CARRIED, machine.loops.depth, number), like.element, rank)
@@ -110,8 +112,12 @@ def _leaf(machine: Machine, number: int, like: Value) -> Value:
 
 
 def _results(
-    machine: Machine, condition: Value, values: list[Value], made: list[Value], active: list[int]
-) -> list[Value]:
+    machine: Execution,
+    condition: SymbolicValue,
+    values: list[SymbolicValue],
+    made: list[SymbolicValue],
+    active: list[int],
+) -> list[SymbolicValue]:
     algebra = machine.algebra
     parts: list[Instance] = [condition.instance]
     labels = 0
@@ -135,14 +141,14 @@ def _results(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Part:
+class _Relation:
     """What a value of a device is of a whole one: at which places; or a summand of that, over the devices of digits."""
 
     places: dict[Label, IndexMap]
     shares: tuple[Label, ...] = ()
 
 
-def _matched(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _matched(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     reasons = []
     for loop in machine.loops.at_depth():
         try:
@@ -155,7 +161,7 @@ def _matched(machine: Machine, op: Operation, values: list[Value]) -> list[Value
     raise NotKnown(reasons[-1] if reasons else "the given program has no such loop")
 
 
-def _unrolled(machine: Machine, op: Operation, values: list[Value]) -> list[Value] | None:
+def _unrolled(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue] | None:
     """What a loop makes whose iterations can be counted; None for any other, or for one that goes on for long."""
     for _ in range(_MOST_ITERATIONS):
         (condition,) = machine.block(op.regions[0], values)
@@ -171,15 +177,13 @@ def _unrolled(machine: Machine, op: Operation, values: list[Value]) -> list[Valu
 class _Match:
     """A loop of the partitioned program that may be one of the given one."""
 
-    def __init__(self, machine: Machine, op: Operation, values: list[Value], loop: Loop) -> None:
+    def __init__(self, machine: Execution, op: Operation, values: list[SymbolicValue], loop: GivenLoop) -> None:
         self._machine = machine
         self._op = op
         self._values = values
         self._loop = loop
         body = op.regions[1]
-        self._fixed = {
-            k for k, name in enumerate(body.terminator.operands) if name is body.arguments[k]
-        }
+        self._fixed = {k for k, name in enumerate(body.terminator.operands) if name is body.arguments[k]}
         self._active = [k for k in range(len(values)) if k not in self._fixed]
         if len(self._active) != len(loop.active):
             raise NotKnown("a loop that carries another number of values than that of the given program")
@@ -190,7 +194,7 @@ class _Match:
     def _pairs(self) -> list[tuple[int, int]]:
         return list(zip(self._active, self._loop.active, strict=True))
 
-    def results(self) -> list[Value]:
+    def results(self) -> list[SymbolicValue]:
         """What comes out of the loop. Raises NotKnown where no invariant is found."""
         parts = self._from_initial()
         for _ in range(4):
@@ -202,13 +206,13 @@ class _Match:
                 parts[k] = self._improved(k, made[k])
         raise NotKnown("what a loop carries is not the same part of the given program's value in every iteration")
 
-    def _iteration(self, parts: dict[int, _Part]) -> tuple[Value, list[Value]]:
+    def _iteration(self, parts: dict[int, _Relation]) -> tuple[SymbolicValue, list[SymbolicValue]]:
         given = list(self._values)
         for k, j in self._pairs():
             given[k] = self._part_of(self._loop.leaves[j], self._values[k].shape, parts[k])
         return _iteration(self._machine, self._op, given)
 
-    def _out(self, condition: Value, parts: dict[int, _Part]) -> list[Value]:
+    def _out(self, condition: SymbolicValue, parts: dict[int, _Relation]) -> list[SymbolicValue]:
         algebra = self._machine.algebra
         if difference(algebra, self._loop.condition, condition) is not None:
             raise NotKnown("a loop that ends on another condition than that of the given program")
@@ -224,7 +228,7 @@ class _Match:
 
     # ---- parts ----
 
-    def _part_of(self, whole: Value, shape: tuple[int, ...], part: _Part) -> Value:
+    def _part_of(self, whole: SymbolicValue, shape: tuple[int, ...], part: _Relation) -> SymbolicValue:
         algebra = self._machine.algebra
         moved = algebra.moved(whole, shape, part.places)
         if not part.shares:
@@ -239,7 +243,7 @@ class _Match:
     def _count(self, digits: tuple[Label, ...]) -> int:
         return int(np.prod([self._machine.devices.radices[each.number] for each in digits], dtype=np.int64))
 
-    def _holds(self, whole: Value, value: Value, part: _Part) -> bool:
+    def _holds(self, whole: SymbolicValue, value: SymbolicValue, part: _Relation) -> bool:
         algebra, rank = self._machine.algebra, len(value.shape)
         wanted = algebra.moved(whole, value.shape, part.places)
         for each in part.shares:
@@ -248,9 +252,9 @@ class _Match:
             value = algebra.total("add", spread, rank)
         return difference(algebra, wanted, value) is None
 
-    def _from_initial(self) -> dict[int, _Part]:
+    def _from_initial(self) -> dict[int, _Relation]:
         """What each value is of the given program's, as far as what the loop begins with says."""
-        found: dict[int, _Part] = {}
+        found: dict[int, _Relation] = {}
         open_ = []
         for k, j in self._pairs():
             part = _part(self._loop.initial[j], self._values[k])
@@ -270,7 +274,7 @@ class _Match:
                 found[k] = part
         return found
 
-    def _improved(self, k: int, made: Value) -> _Part:
+    def _improved(self, k: int, made: SymbolicValue) -> _Relation:
         """Another guess, from what an iteration has made."""
         j = dict(self._pairs())[k]
         part = _part(self._loop.made[j], made)
@@ -288,10 +292,10 @@ class _Match:
         places = {dim(d): counted(dim(d), size) for d, size in enumerate(made.shape)}
         if made.shape != self._loop.made[j].shape:
             raise NotKnown("a loop that carries summands of parts")
-        return _Part(places, tuple(sorted(digits)))
+        return _Relation(places, tuple(sorted(digits)))
 
 
-def _part(whole: Value, value: Value) -> _Part | None:
+def _part(whole: SymbolicValue, value: SymbolicValue) -> _Relation | None:
     """At which places of a whole value those of another one are; None where that cannot be said.
 
     A dimension that nothing depends on is taken whole, if it is.
@@ -313,7 +317,7 @@ def _part(whole: Value, value: Value) -> _Part | None:
             places[dim(d)] = counted(dim(d), size)
         else:
             return None
-    return _Part(places) if same or whole.shape == value.shape else None
+    return _Relation(places) if same or whole.shape == value.shape else None
 
 
 def _looked_back(each: IndexMap, value: IndexMap) -> IndexMap:

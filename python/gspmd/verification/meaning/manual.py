@@ -10,11 +10,11 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.index_maps import IndexMap, Label, counted, digit, dim, integer_map, pointwise
-from gspmd.verification.meaning.meaning import Machine, Meaning
-from gspmd.verification.values import Value
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.values import SymbolicValue
 
 
-def _manual_computation(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _manual_computation(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     codec = machine.codec
     mesh = machine.devices.mesh
     held = tuple(mesh.axis(name) for name in read_manual_axes(op.attributes["manual_axes"]))
@@ -37,21 +37,19 @@ def _held(axes: Axes, held: Axes) -> Axes:
     return tuple(axis for axis in axes if overlap([axis], held))
 
 
-def _parts(
-    machine: Machine, shape: tuple[int, ...], sharding: TensorSharding, held: Axes
-) -> dict[Label, IndexMap]:
+def _parts(machine: Execution, shape: tuple[int, ...], sharding: TensorSharding, held: Axes) -> dict[Label, IndexMap]:
     """Which part of a value a device has along the axes that are held."""
     places = {}
     for d, axes in enumerate(sharding.dim_axes()):
         if _held(axes, held):
             shard = machine.devices.shard(sharding.mesh, _held(axes, held))
             size = shape[d]
-            places[dim(d)] = pointwise(lambda s, i, size=size: s * size + i, shard, counted(dim(d), size))  # type: ignore[misc]
+            places[dim(d)] = pointwise(lambda s, i, size=size: s * size + i, shard, counted(dim(d), size))
     return places
 
 
 def _whole(
-    machine: Machine, value: Value, shape: tuple[int, ...], sharding: TensorSharding, held: Axes
+    machine: Execution, value: SymbolicValue, shape: tuple[int, ...], sharding: TensorSharding, held: Axes
 ) -> dict[Label, IndexMap]:
     """Where the elements of a whole value are: on which device, and at which index of its part."""
     places: dict[Label, IndexMap] = {}

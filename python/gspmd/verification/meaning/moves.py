@@ -11,28 +11,30 @@ from gspmd.verification import index_maps
 from gspmd.verification.attributes import integer, ints
 from gspmd.verification.index_maps import IndexMap, Label, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.elementwise import spread
-from gspmd.verification.meaning.meaning import Machine, Meaning
-from gspmd.verification.values import Value
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.values import SymbolicValue
 
 
-def _slice(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _slice(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     shape = op.results[0].type.shape
     rows = zip(ints(op, "start_indices"), ints(op, "strides"), shape, strict=True)
     places = {dim(d): counted(dim(d), size, start, step) for d, (start, step, size) in enumerate(rows)}
     return [machine.algebra.moved(values[0], shape, places)]
 
 
-def _transpose(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _transpose(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     order = ints(op, "permutation")
-    return [machine.algebra.relabelled(values[0], op.results[0].type.shape, {old: new for new, old in enumerate(order)})]
+    return [
+        machine.algebra.relabelled(values[0], op.results[0].type.shape, {old: new for new, old in enumerate(order)})
+    ]
 
 
-def _broadcast(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _broadcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     shape, targets, (value,) = op.results[0].type.shape, ints(op, "broadcast_dimensions"), values
     return [broadcast(machine, value, shape, targets)]
 
 
-def broadcast(machine: Machine, value: Value, shape: tuple[int, ...], targets: list[int]) -> Value:
+def broadcast(machine: Execution, value: SymbolicValue, shape: tuple[int, ...], targets: list[int]) -> SymbolicValue:
     """A value whose dimensions are these of a larger shape."""
     places = {
         dim(old): counted(dim(new), shape[new]) if value.shape[old] == shape[new] else index_maps.constant(0)
@@ -41,17 +43,17 @@ def broadcast(machine: Machine, value: Value, shape: tuple[int, ...], targets: l
     return machine.algebra.moved(value, shape, places)
 
 
-def _reverse(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _reverse(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     shape = op.results[0].type.shape
     places = {dim(d): counted(dim(d), shape[d], shape[d] - 1, -1) for d in ints(op, "dimensions")}
     return [machine.algebra.moved(values[0], shape, places)]
 
 
-def _reshape(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _reshape(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return [reshaped(machine, values[0], op.results[0].type.shape)]
 
 
-def reshaped(machine: Machine, value: Value, shape: tuple[int, ...]) -> Value:
+def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -> SymbolicValue:
     """The elements of a value in the same order in another shape."""
     if 0 in shape:
         return dataclasses.replace(machine.algebra.zero(value.element, shape))
@@ -87,16 +89,16 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int],
     return groups
 
 
-def _concatenate(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _concatenate(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return [concatenated(machine, values, integer(op, "dimension"))]
 
 
-def concatenated(machine: Machine, values: list[Value], along: int) -> Value:
+def concatenated(machine: Execution, values: list[SymbolicValue], along: int) -> SymbolicValue:
     """Values behind each other."""
     algebra = machine.algebra
     total = sum(value.shape[along] for value in values)
     shape = (*values[0].shape[:along], total, *values[0].shape[along + 1 :])
-    made: Value | None = None
+    made: SymbolicValue | None = None
     end = total
     for value in reversed(values):
         begin = end - value.shape[along]
@@ -113,7 +115,7 @@ def concatenated(machine: Machine, values: list[Value], along: int) -> Value:
     return made if made is not None else spread(values[0], shape)
 
 
-def _pad(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _pad(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     value, filling = values
     shape = op.results[0].type.shape
     low, interior = ints(op, "edge_padding_low"), ints(op, "interior_padding")
@@ -121,8 +123,13 @@ def _pad(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
 
 
 def padded(
-    machine: Machine, value: Value, filling: Value, shape: tuple[int, ...], low: list[int], interior: list[int]
-) -> Value:
+    machine: Execution,
+    value: SymbolicValue,
+    filling: SymbolicValue,
+    shape: tuple[int, ...],
+    low: list[int],
+    interior: list[int],
+) -> SymbolicValue:
     """A value, with another one before, behind and between its elements."""
     algebra = machine.algebra
     filling = spread(filling, shape)
@@ -147,7 +154,7 @@ def clamped(start: IndexMap, size: int, window: int) -> IndexMap:
     return pointwise(lambda at: np.clip(at, 0, size - window), start)
 
 
-def _bitcast(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _bitcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     """Between elements of one width."""
     from gspmd.verification.algebra import NotKnown
     from gspmd.verification.meaning.elementwise import described

@@ -20,12 +20,12 @@ from gspmd.verification import index_maps
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.index_maps import IndexMap, Label, bound, counted, dim, integer_map
 from gspmd.verification.meaning.elementwise import described
-from gspmd.verification.meaning.meaning import Machine, Meaning
+from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.terms import INDEX, Instance
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 
-def opaque(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     """What an operation makes, as terms of what its rule says."""
     if has_side_effect(op.attributes):
         raise NotKnown("it does more than to compute its results")
@@ -35,9 +35,8 @@ def opaque(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
     found = []
     for number, result in enumerate(op.results):
         shape = result.type.shape
-        places = {
-            factors[0]: d for d, factors in enumerate(rule.results[number]) if len(factors) == 1 and factors[0] in passing
-        } if rule is not None else {}  # fmt: skip
+        dims = rule.results[number] if rule is not None else ()
+        places = {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
         whole = [d for d in range(len(shape)) if d not in places.values()]
         parts: list[Instance] = []
         layout: list[tuple[object, ...]] = []
@@ -57,8 +56,8 @@ def opaque(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
 
 
 def _operand(
-    machine: Machine,
-    value: Value,
+    machine: Execution,
+    value: SymbolicValue,
     dims: Sequence[tuple[int, ...]],
     places: dict[int, int],
     shape: Sequence[int],
@@ -105,9 +104,9 @@ def _passing(rule: OpShardingRule) -> set[int]:
     """The factors along which the operation computes element by element: single dimensions of all results."""
     found = set()
     for factor, kind in enumerate(rule.kinds):
-        alone = all(
-            any(dims == (factor,) for dims in tensor) for tensor in rule.results
-        ) and all(dims == (factor,) for tensor in rule.tensors for dims in tensor if factor in dims)
+        alone = all(any(dims == (factor,) for dims in tensor) for tensor in rule.results) and all(
+            dims == (factor,) for tensor in rule.tensors for dims in tensor if factor in dims
+        )
         if kind is PASS_THROUGH and alone and factor not in rule.blocked:
             found.add(factor)
     return found

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
-
-import numpy as np
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, ints, reducer
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.contraction import product
-from gspmd.verification.meaning.meaning import Machine, Meaning
+from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.meaning.reduction import with_initial
-from gspmd.verification.values import Value
+from gspmd.verification.values import SymbolicValue
 
 
-def covered(out: int, taps: int, size: int, at: tuple[int, int], steps: tuple[int, int, int, int]) -> tuple[IndexMap, IndexMap]:
+def covered(
+    out: int, taps: int, size: int, at: tuple[int, int], steps: tuple[int, int, int, int]
+) -> tuple[IndexMap, IndexMap]:
     """The place of every tap of every window, by the dimensions `at` of windows and taps, and whether there is one.
 
     `steps` are the stride of windows, the dilation of taps, that of what is read, and the padding before that.
@@ -38,7 +39,7 @@ def _padding(op: Operation, count: int) -> list[int]:
     return ints(op, "padding")[::2] or [0] * count
 
 
-def _convolution(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _convolution(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     image, kernel = values
     algebra, shape = machine.algebra, op.results[0].type.shape
     if 0 in shape:
@@ -87,7 +88,7 @@ def _convolution(machine: Machine, op: Operation, values: list[Value]) -> list[V
     return [made]
 
 
-def _reduce_window(machine: Machine, op: Operation, values: list[Value]) -> list[Value]:
+def _reduce_window(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     monoid = reducer(op.regions[0])
     if len(op.results) != 1 or monoid is None:
         return opaque(machine, op, values)
