@@ -53,7 +53,9 @@ class Conditions(Algebra):
             made = self._fixed(*values)
         if made is None:
             return super().elementwise(operation, element, values)
-        valid = [mask for value in values for mask in value.valid]
+        # of a selection, what is not selected need not be known
+        deciding = values[:1] if name == _SELECT else values
+        valid = [mask for value in deciding for mask in value.valid]
         return self.of(made.instance, values[0].shape, [*made.valid, *valid])
 
     def _fixed(self, low: SymbolicValue, value: SymbolicValue, high: SymbolicValue) -> SymbolicValue | None:
@@ -384,7 +386,7 @@ class Conditions(Algebra):
             made = self.choice(pointwise(lambda c: np.minimum(c, 1), count), made, zero)
         for axis in reversed(range(rank, len(body.shape))):
             made = self.total("add", made, axis)
-        return made
+        return self.of(made.instance, value.shape, [*made.valid, *value.valid])
 
     def _within_bounds(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
         """Equalities of integers within bounds, without these bounds, and without clamps to wider ones."""
