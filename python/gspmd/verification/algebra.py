@@ -7,7 +7,6 @@ in whatever order and parts they are added up, they are one term with the set of
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,6 +67,8 @@ class Algebra(Values):
 
     def __init__(self, terms: TermTable) -> None:
         super().__init__(terms)
+        self.neutral_terms: dict[str, Term] = {}
+        """By how is combined what changes nothing, where that is no number."""
         self._linear: dict[tuple[Term, frozenset[int]], str] = {}
 
     # ---- numbers ----
@@ -331,6 +332,8 @@ class Algebra(Values):
         names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
         size, label = value.shape[axis], dim(axis)
         if size == 0:
+            if monoid in self.neutral_terms:
+                return self.value(self.neutral_terms[monoid], (), shape)
             bits = numbers.neutral(monoid, value.element)
             if bits is None:
                 raise NotKnown(f"nothing is combined by '{monoid}'")
@@ -369,7 +372,7 @@ class Algebra(Values):
         kept: list[tuple[IndexMap, SymbolicValue]] = []
         value = SymbolicValue(value.term, value.bindings, value.shape)
         element = value.element
-        neutral = _neutral(monoid, element)
+        neutral = self._neutral(monoid, element)
         while (parts := self.without(value, neutral)) is not None:
             mask, yes, no = parts
             if mask.depends_on(label):
@@ -383,6 +386,11 @@ class Algebra(Values):
                 kept.append((mask, no))
             value = yes
         return present, kept, value
+
+    def _neutral(self, monoid: str, element: str) -> Callable[[Term], bool]:
+        """Whether a term changes nothing that it is combined with."""
+        known = self.neutral_terms.get(monoid)
+        return lambda term: term is known or _is_constant(term, lambda bits: numbers.is_neutral(monoid, bits, element))
 
     def _combined(
         self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
@@ -407,7 +415,7 @@ class Algebra(Values):
         if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))) or len(term.parts) < 2:
             return False
         parts = [self.part(SymbolicValue(*instance, shape), i) for i in range(len(term.parts))]
-        neutral = _neutral(monoid, term.element)
+        neutral = self._neutral(monoid, term.element)
         return any(
             part.term.kind == CHOICE and any(map(neutral, part.term.parts)) and self.selector(part).depends_on(label)
             for part in parts
@@ -763,11 +771,6 @@ def _factors(mask: IndexMap) -> list[tuple[IndexMap, IndexMap]]:
 def _is_before(which: IndexMap, mask: IndexMap) -> bool:
     """Whether a choice is by an earlier dimension."""
     return _dims(which) < _dims(mask)
-
-
-def _neutral(monoid: str, element: str) -> Callable[[Term], bool]:
-    """Whether a term is a number that changes nothing that it is combined with."""
-    return functools.partial(_is_constant, holds=lambda bits: numbers.is_neutral(monoid, bits, element))
 
 
 def _is_positive_zero(term: Term) -> bool:

@@ -72,7 +72,7 @@ _INFINITE = {"maximum": float("-inf"), "minimum": float("inf")}
 
 def is_neutral(monoid: str, bits: int, element: str) -> bool:
     """Whether a number changes nothing that it is combined with."""
-    if monoid == "add" or monoid == "or":
+    if monoid in ("add", "or", "xor"):
         return is_zero(bits, element)
     if monoid in ("multiply", "and"):
         one = float_bits(1.0) if is_float(element) else -1 if monoid == "and" and element != "i1" else 1

@@ -38,8 +38,8 @@ def refuting(
             continue
         try:
             wanted, values = (_numbers(value, place) for value in (promised, found))
-        except (Uninterpreted, TooLarge, KeyError):
-            continue
+        except (Uninterpreted, TooLarge):
+            return None
         if _differ(wanted, values):
             index = tuple(place[dim(d)] for d in range(len(promised.shape)))
             whole = tuple(_at(places[dim(d)], place) for d in range(len(promised.shape)))

@@ -20,7 +20,8 @@ Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
 """Elements of an argument of this number and type, at indices [elements, dimensions]."""
 
-_MOST_ROWS = 1 << 20
+_MOST_ROWS = 1 << 19
+_COST = 64  # in rows, of a term
 
 
 class Uninterpreted(Exception):
@@ -33,14 +34,18 @@ class Witness:
     def __init__(self, read: Read) -> None:
         self._read = read
         self._rows = 0
+        self._known: dict[tuple[Term, bytes], Numbers] = {}
 
     def values(self, term: Term, rows: Integers) -> Numbers:
         """The value of a term for each row of integers that its slots are bound to; sets are known by number."""
-        self._rows += len(rows)
-        if self._rows > _MOST_ROWS:
-            raise Uninterpreted
         unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-        return self._of(term, unique)[inverse.reshape(-1)]
+        key = (term, unique.tobytes())
+        if key not in self._known:
+            self._rows += _COST + len(unique)
+            if self._rows > _MOST_ROWS:
+                raise Uninterpreted
+            self._known[key] = self._of(term, unique)
+        return self._known[key][inverse.reshape(-1)]
 
     def _of(self, term: Term, rows: Integers) -> Numbers:
         kind = term.kind

@@ -15,12 +15,12 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, ints, reducer
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, masked, pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.moves import clamped
+from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.values import SymbolicValue
 
 _SELECT = "stablehlo.select"
@@ -185,11 +185,9 @@ def index_component(
 
 
 def _scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    if len(values) != 3:
-        raise NotKnown("a scatter of several operands")
-    monoid = reducer(op.regions[0])
-    if monoid is None:
-        raise NotKnown("a scatter that does not combine by one operation")
+    monoid = reducer(op.regions[0]) if len(values) == 3 else None
+    if monoid is None or numbers.neutral(monoid, values[0].element) is None:
+        return opaque(machine, op, values)
     value, indices, updates = values
     algebra, shape, rank = machine.algebra, value.shape, len(value.shape)
     if 0 in updates.shape or 0 in shape:
@@ -241,8 +239,7 @@ def _scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
         equal = algebra.choice(fits, equal, algebra.number(index_maps.constant(0), "i1", shape_of_all))
         here = equal if here is None else algebra.elementwise(("stablehlo.and",), "i1", [here, equal])
     bits = numbers.neutral(monoid, value.element)
-    if bits is None:
-        raise NotKnown(f"a scatter that combines by '{monoid}'")
+    assert bits is not None
     nothing = algebra.number(index_maps.constant(bits), value.element, shape_of_all)
     made = moved if here is None else algebra.elementwise((_SELECT,), value.element, [here, moved, nothing])
     for axis in reversed(range(rank, len(shape_of_all))):

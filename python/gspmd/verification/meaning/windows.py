@@ -11,6 +11,7 @@ from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, ints, reducer
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.contraction import product
+from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.meaning.reduction import with_initial
@@ -96,7 +97,7 @@ def _reduce_window(machine: Execution, op: Operation, values: list[SymbolicValue
     algebra, shape = machine.algebra, op.results[0].type.shape
     rank = len(shape)
     if 0 in shape or 0 in value.shape:
-        raise NotKnown("windows without elements")
+        return [spread(initial, shape)]
     windows = ints(op, "window_dimensions")
     strides, low = _spread(op, "window_strides", rank, 1), _padding(op, rank)
     base, dilation = _spread(op, "base_dilations", rank, 1), _spread(op, "window_dilations", rank, 1)
