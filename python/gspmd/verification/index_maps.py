@@ -51,12 +51,13 @@ class IndexMap:
     order, and those that count 0 at the end. Equal maps are one object.
     """
 
-    __slots__ = ("_taken", "columns", "labels", "number", "table")
+    __slots__ = ("_taken", "columns", "has_any", "labels", "number", "table")
 
     labels: tuple[Label, ...]
     table: Integers
     columns: int | None
     number: int
+    has_any: bool
     _taken: list[int] | None
 
     _known: ClassVar[dict[tuple[Any, ...], IndexMap]] = {}
@@ -196,6 +197,7 @@ def _interned(labels: tuple[Label, ...], table: Integers, columns: int | None) -
         found = object.__new__(IndexMap)
         found.labels, found.table, found.columns = labels, table, columns
         found._taken = None
+        found.has_any = columns is None and bool((table == ANY).any())
         found.number = next(IndexMap._numbers)
         IndexMap._known[key] = found
         if columns is not None and not labels:
@@ -290,6 +292,21 @@ def masked(given: IndexMap, mask: IndexMap) -> IndexMap:
     if given.is_set or given.is_constant:
         return given
     return pointwise(lambda m, a: np.where(m == 1, a, ANY), mask, given)
+
+
+def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:
+    """Of maps that differ only where one of them does not matter one that is all of them, as far as they matter."""
+    groups: list[tuple[IndexMap, list[IndexMap]]] = []
+    for each in dict.fromkeys(given):
+        for place, (known, members) in enumerate(groups):
+            partial = each.has_any or known.has_any
+            if partial and each.labels == known.labels and not each.is_set and agree(each, known):
+                both = pointwise(lambda a, b: np.where(a == ANY, b, a), known, each)
+                groups[place] = both, [*members, each]
+                break
+        else:
+            groups.append((each, [each]))
+    return {member: known for known, members in groups if len(members) > 1 for member in members}
 
 
 def agree(left: IndexMap, right: IndexMap) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from gspmd.transforms.ops import traits_of
-from gspmd.verification.index_maps import ANY, IndexMap, Integers, masked, pointwise, where
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, joined, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
@@ -251,6 +251,18 @@ class TermTable:
             return self.normal(*leaves[0][1])
         numbered = pointwise(_numbered, *[here for here, _ in leaves])
         element = leaves[0][1].term.element
+        maps = [
+            binding
+            for _, leaf in leaves
+            for kind, binding in zip(leaf.term.kinds, leaf.bindings, strict=True)
+            if kind == INDEX and isinstance(binding, IndexMap)
+        ]
+        same = joined(maps) if any(each.has_any for each in maps) else {}
+        if same:
+            leaves = [
+                (here, Instance(leaf.term, tuple(_renamed(same, binding) for binding in leaf.bindings)))
+                for here, leaf in leaves
+            ]
         return self.make(
             (CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(f"{MASK}{len(leaves)}", numbered)]
         )
@@ -262,6 +274,10 @@ def _numbered(*masks: Integers) -> Integers:
     for number, mask in enumerate(masks):
         found = np.where(mask == 1, number, found)
     return found
+
+
+def _renamed(same: dict[IndexMap, IndexMap], binding: Binding) -> Binding:
+    return same.get(binding, binding) if isinstance(binding, IndexMap) else binding
 
 
 def _seen(binding: Binding, mask: IndexMap) -> Binding:

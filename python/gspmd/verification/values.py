@@ -13,7 +13,7 @@ import numpy as np
 
 from gspmd.verification import index_maps
 from gspmd.verification.index_maps import IndexMap, Label, Places, composed, dim
-from gspmd.verification.terms import CONSTANT, Binding, Instance, Term, TermTable
+from gspmd.verification.terms import CONSTANT, INDEX, Binding, Instance, Term, TermTable
 
 Shape = tuple[int, ...]
 
@@ -62,6 +62,9 @@ class Values:
         maps = list(bindings)
         for mask in kept:
             maps = [index_maps.masked(each, mask) for each in maps]
+        if any(each.has_any for each in maps):
+            same = index_maps.joined([m for m, kind in zip(maps, term.kinds, strict=True) if kind == INDEX])
+            maps = [same.get(each, each) for each in maps]
         return SymbolicValue(*self.terms.normal(term, maps), tuple(shape), kept)
 
     def of(self, instance: Instance, shape: Sequence[int], valid: Iterable[IndexMap] = ()) -> SymbolicValue:

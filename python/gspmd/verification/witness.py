@@ -20,7 +20,7 @@ Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
 """Elements of an argument of this number and type, at indices [elements, dimensions]."""
 
-_MOST_ROWS = 1 << 19
+_MOST_ROWS = 1 << 17
 _COST = 64  # in rows, of a term
 
 
