@@ -54,7 +54,7 @@ _SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
 ORDERED = "ordered"  # see ordered.py
 BITCAST = "stablehlo.bitcast_convert"
 _PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
-_LARGEST_JOINT = 1 << 20
+_LARGEST_JOINT = 1 << 18
 """Numbers that depend on several dimensions are computed up to so many, else what computes them is a term."""
 
 

@@ -288,10 +288,13 @@ def where(mask: IndexMap, yes: IndexMap, no: IndexMap) -> IndexMap:
 
 
 def masked(given: IndexMap, mask: IndexMap) -> IndexMap:
-    """ANY where the mask is not 1. What depends on a label only there does not depend on it any more."""
-    if given.is_set or given.is_constant:
+    """ANY where the mask is 1 nowhere, whatever else it depends on."""
+    shared = set(given.labels) & set(mask.labels)
+    if given.is_set or not shared:
         return given
-    return pointwise(lambda m, a: np.where(m == 1, a, ANY), mask, given)
+    others = tuple(axis for axis, label in enumerate(mask.labels) if label not in shared)
+    somewhere = integer_map([x for x in mask.labels if x in shared], (mask.table == 1).any(axis=others).astype(np.int64))
+    return pointwise(lambda m, a: np.where(m == 1, a, ANY), somewhere, given)
 
 
 def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:

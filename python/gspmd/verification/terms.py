@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from gspmd.transforms.ops import traits_of
-from gspmd.verification.index_maps import ANY, IndexMap, Integers, joined, masked, pointwise, where
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, TooLarge, joined, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
@@ -290,8 +290,13 @@ def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, .
     for a, b in zip(each.bindings, other.bindings, strict=True):
         if a is b or a == b:
             found.append(a)
+        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and (same := joined([a, b])):
+            found.append(same[a])
         elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and not a.is_set and not b.is_set:
-            found.append(where(here, a, b))
+            try:
+                found.append(where(here, a, b))
+            except TooLarge:  # it may come to fit once something else has taken the place of a part of it
+                return None
         else:
             return None
     return tuple(found)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.transforms.ir.collective_groups import groups_of
+from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, reducer, shape_of, table
@@ -16,6 +18,8 @@ from gspmd.verification.values import SymbolicValue
 def _groups(machine: Execution, op: Operation) -> Integers:
     """[groups, members] of partition ids. Raises NotKnown for groups that leave devices out."""
     attribute = groups_of(op)
+    if names_axes(attribute):
+        return replica_groups(*read_group_axes(attribute, machine.codec.meshes))
     groups = table(attribute, shape_of(attribute))
     if not groups.size:
         groups = np.arange(machine.devices.count).reshape(1, -1)
