@@ -1,4 +1,4 @@
-"""What the verifier takes operations to mean, against numbers: terms of random programs, computed, and the programs run."""
+"""What the verifier takes operations to mean: terms of random programs as numbers, and what XLA makes of these."""
 
 from __future__ import annotations
 

@@ -293,7 +293,8 @@ def masked(given: IndexMap, mask: IndexMap) -> IndexMap:
     if given.is_set or not shared:
         return given
     others = tuple(axis for axis, label in enumerate(mask.labels) if label not in shared)
-    somewhere = integer_map([x for x in mask.labels if x in shared], (mask.table == 1).any(axis=others).astype(np.int64))
+    there = (mask.table == 1).any(axis=others).astype(np.int64)
+    somewhere = integer_map([label for label in mask.labels if label in shared], there)
     return pointwise(lambda m, a: np.where(m == 1, a, ANY), somewhere, given)
 
 

@@ -135,7 +135,9 @@ def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> An
         return _kept(np.sum(values * times), element)
     if monoid == "multiply":
         return _kept(np.prod(values**times), element)
-    return _REDUCE[monoid](values)
+    if monoid not in _REDUCE:
+        raise Uninterpreted
+    return _REDUCE[monoid](values if monoid != "xor" else values * (times % 2))
 
 
 def _kept(values: Any, element: str) -> Any:
@@ -147,6 +149,7 @@ _REDUCE: dict[str, Callable[[Numbers], Any]] = {
     "minimum": np.min,
     "and": np.bitwise_and.reduce,
     "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce,
 }
 
 
