@@ -639,7 +639,7 @@ class _Summing:
         if whole is not None:
             return algebra.of(whole, self._shape)
         part = algebra.terms.normal(body.term, bindings)
-        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, seals=True, level=0)
+        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, level=0)
         return algebra.of(instance, self._shape)
 
 

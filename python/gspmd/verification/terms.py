@@ -117,13 +117,12 @@ class TermTable:
         element: str,
         parts: Sequence[Instance] = (),
         own: Sequence[tuple[str, Binding]] = (),
-        seals: bool = False,
         level: int | None = None,
     ) -> Instance:
         """The term of an operation on instances that are normal, and how its slots are bound.
 
-        Sets that are the same everywhere become parts of the term, and where `seals` is given indices, too. Columns
-        of the `level` are those of the term's own sets.
+        Sets that are the same everywhere become parts of the term, and so do whole operands. Columns of the `level` are
+        those of the term's own sets.
         """
         if traits_of(str(operation[0])).commutes:
             parts = sorted(parts, key=lambda part: part.term.number)
@@ -138,7 +137,7 @@ class TermTable:
                     else slots.setdefault((kind, binding), len(slots))
                 )
             assert isinstance(binding, IndexMap)
-            if all(label.kind == "bound" for label in binding.labels) and (kind == SET or seals):
+            if all(label.kind == "bound" for label in binding.labels) and (binding.labels or kind == SET):
                 return binding
             return slots.setdefault((kind, binding), len(slots))
 
@@ -212,9 +211,7 @@ class TermTable:
             return self.choice(own[0], given)
         parts = [self.normal(*each) for each in given]
         kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
-        return self.make(
-            term.operation, term.element, parts, [(kind, each) for each in own], seals_constants(term), level
-        )
+        return self.make(term.operation, term.element, parts, [(kind, each) for each in own], level=level)
 
     # ---- choices ----
 
@@ -300,8 +297,3 @@ def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, .
         else:
             return None
     return tuple(found)
-
-
-def seals_constants(term: Term) -> bool:
-    """Whether indices that are the same for all elements are parts of such a term."""
-    return term.kind == SUM or (bool(term.parts) and bool(term.own) and term.kind != CHOICE)

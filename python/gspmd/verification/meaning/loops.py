@@ -8,15 +8,17 @@ such a part: an invariant. It is found from what enters, or else from what the f
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
+from gspmd.dialect.axes import Axis, size_of
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.algebra import NotKnown
 from gspmd.verification.equality import difference
-from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map
+from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.control_flow import check_together, diverges
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.terms import INDEX, SET, Instance
@@ -133,7 +135,7 @@ def _results(
         own = [(INDEX, counted(dim(d), size)) for d, size in enumerate(shape)]
         shapes = tuple(values[i].shape for i in active)
         operation = ("stablehlo.while", place, machine.loops.depth, shapes)
-        results[k] = algebra.of(algebra.terms.make(operation, values[k].element, parts, own, seals=True), shape)
+        results[k] = algebra.of(algebra.terms.make(operation, values[k].element, parts, own), shape)
     return results
 
 
@@ -268,11 +270,22 @@ class _Match:
             _, made = _iteration(self._machine, self._op, self._values)
             self._machine.loops.forget(counts)
             for k, j in open_:
-                part = _part(first[j], made[k])
-                if part is None:
-                    raise NotKnown("a loop of which it is not known what part of the given program's values it carries")
-                found[k] = part
+                found[k] = _part(first[j], made[k]) or self._guessed(first[j].shape, made[k].shape)
         return found
+
+    def _guessed(self, whole: tuple[int, ...], shape: tuple[int, ...]) -> _Relation:
+        """A part of this shape over the first axes of the mesh that make such parts; whether it is right, is seen."""
+        devices = self._machine.devices
+        places: dict[Label, IndexMap] = {}
+        names = [Axis(name, 1, size) for name, size in devices.mesh.axes if size > 1]
+        orders = [axes for count in (0, 1, 2) for axes in itertools.permutations(names, count)]
+        for d, (size, part) in enumerate(zip(whole, shape, strict=True)):
+            axes = next((axes for axes in orders if -(-size // size_of(axes)) == part), None)
+            if axes is None:
+                raise NotKnown("a loop of which it is not known what part of the given program's values it carries")
+            shard = devices.shard(devices.mesh, axes)
+            places[dim(d)] = pointwise(lambda s, i, part=part: s * part + i, shard, counted(dim(d), part))
+        return _Relation(places)
 
     def _improved(self, k: int, made: SymbolicValue) -> _Relation:
         """Another guess, from what an iteration has made."""

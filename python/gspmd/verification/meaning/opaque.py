@@ -50,7 +50,7 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         own = [(INDEX, counted(dim(d), shape[d])) for d in whole]
         sizes = tuple((d, shape[d]) for d in whole)
         operation = (*key, number, tuple(layout), sizes, tuple(sorted(places.values())))
-        term = machine.algebra.terms.make(operation, result.type.element, parts, own, seals=True)
+        term = machine.algebra.terms.make(operation, result.type.element, parts, own)
         found.append(machine.algebra.of(term, shape, valid))
     return found
 
