@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from gspmd.dialect.axes import Axis, size_of
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.algebra import NotKnown
+from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import difference
 from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.control_flow import check_together, diverges
@@ -25,6 +26,7 @@ from gspmd.verification.terms import INDEX, SET, Instance
 from gspmd.verification.values import SymbolicValue
 
 _CARRIED = "carried"
+_MOST_GUESSES = 8  # of an invariant
 _MOST_ITERATIONS = 256  # of a loop that is run here
 
 
@@ -186,6 +188,7 @@ class _Match:
         self._loop = loop
         body = op.regions[1]
         self._fixed = {k for k, name in enumerate(body.terminator.operands) if name is body.arguments[k]}
+        self._guesses: dict[int, Iterator[_Relation]] = {}
         self._active = [k for k in range(len(values)) if k not in self._fixed]
         if len(self._active) != len(loop.active):
             raise NotKnown("a loop that carries another number of values than that of the given program")
@@ -199,7 +202,7 @@ class _Match:
     def results(self) -> list[SymbolicValue]:
         """What comes out of the loop. Raises NotKnown where no invariant is found."""
         parts = self._from_initial()
-        for _ in range(4):
+        for _ in range(_MOST_GUESSES):
             condition, made = self._iteration(parts)
             wrong = [k for k, j in self._pairs() if not self._holds(self._loop.made[j], made[k], parts[k])]
             if not wrong:
@@ -270,27 +273,24 @@ class _Match:
             _, made = _iteration(self._machine, self._op, self._values)
             self._machine.loops.forget(counts)
             for k, j in open_:
-                found[k] = _part(first[j], made[k]) or self._guessed(first[j].shape, made[k].shape)
+                part = _part(first[j], made[k]) or self._guess(k)
+                if part is None:
+                    raise NotKnown("a loop of which it is not known what part of the given program's values it carries")
+                found[k] = part
         return found
 
-    def _guessed(self, whole: tuple[int, ...], shape: tuple[int, ...]) -> _Relation:
-        """A part of this shape over the first axes of the mesh that make such parts; whether it is right, is seen."""
-        devices = self._machine.devices
-        places: dict[Label, IndexMap] = {}
-        names = [Axis(name, 1, size) for name, size in devices.mesh.axes if size > 1]
-        orders = [axes for count in (0, 1, 2) for axes in itertools.permutations(names, count)]
-        for d, (size, part) in enumerate(zip(whole, shape, strict=True)):
-            axes = next((axes for axes in orders if -(-size // size_of(axes)) == part), None)
-            if axes is None:
-                raise NotKnown("a loop of which it is not known what part of the given program's values it carries")
-            shard = devices.shard(devices.mesh, axes)
-            places[dim(d)] = pointwise(lambda s, i, part=part: s * part + i, shard, counted(dim(d), part))
-        return _Relation(places)
+    def _guess(self, k: int) -> _Relation | None:
+        """The next part of the right shape over axes of the mesh; whether it is right, is seen."""
+        if k not in self._guesses:
+            whole = self._loop.initial[dict(self._pairs())[k]].shape
+            self._guesses[k] = _parts_of(self._machine.devices, whole, self._values[k].shape)
+        return next(self._guesses[k], None)
 
     def _improved(self, k: int, made: SymbolicValue) -> _Relation:
         """Another guess, from what an iteration has made."""
         j = dict(self._pairs())[k]
         part = _part(self._loop.made[j], made)
+        part = part or (self._guess(k) if k in self._guesses else None)
         if part is not None:
             return part
         digits = {
@@ -317,11 +317,7 @@ def _part(whole: SymbolicValue, value: SymbolicValue) -> _Relation | None:
     same = whole.term is value.term
     for d, size in enumerate(whole.shape):
         slot = next(
-            (
-                i
-                for i, each in enumerate(whole.maps)
-                if same and each.labels == (dim(d),) and not each.is_set and len(set(each.table.tolist())) == size
-            ),
+            (i for i, each in enumerate(whole.maps) if same and whole.term.kinds[i] == INDEX and _tells(each, d, size)),
             None,
         )
         if slot is not None:
@@ -331,6 +327,26 @@ def _part(whole: SymbolicValue, value: SymbolicValue) -> _Relation | None:
         else:
             return None
     return _Relation(places) if same or whole.shape == value.shape else None
+
+
+def _tells(each: IndexMap, d: int, size: int) -> bool:
+    """Whether every index of a dimension has an integer of its own."""
+    return each.labels == (dim(d),) and not each.has_any and len(set(each.table.tolist())) == size
+
+
+def _parts_of(devices: DeviceDigits, whole: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[_Relation]:
+    """All parts of a shape that two axes of the mesh at most make of every dimension."""
+    names = [Axis(name, 1, size) for name, size in devices.mesh.axes if size > 1]
+    orders = [axes for count in (0, 1, 2) for axes in itertools.permutations(names, count)]
+    choices = [
+        [axes for axes in orders if -(-size // size_of(axes)) == part] for size, part in zip(whole, shape, strict=True)
+    ]
+    for chosen in itertools.product(*choices):
+        places = {}
+        for d, (axes, part) in enumerate(zip(chosen, shape, strict=True)):
+            shard = devices.shard(devices.mesh, axes)
+            places[dim(d)] = pointwise(lambda s, i, part=part: s * part + i, shard, counted(dim(d), part))
+        yield _Relation(places)
 
 
 def _looked_back(each: IndexMap, value: IndexMap) -> IndexMap:
