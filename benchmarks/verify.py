@@ -1,7 +1,7 @@
 """What `gspmd verify` proves, how long that takes, and what it makes of planted faults.
 
-Usage: `python benchmarks/verify.py [--models] [--operations N] [--faults N] [--seed S]`; without an argument all
-three, with 20 programs of every family of operations, and 4 faults in each of 12 more.
+Usage: `python benchmarks/verify.py [--models] [--devices] [--operations N] [--faults N] [--seed S]`; without an
+argument all four, with 20 programs of every family of operations, and 4 faults in each of 12 more.
 
 Programs are the models of `models.py`, and single operations in all ways to split them (test/proof). A faulty program
 is right if it computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
@@ -30,6 +31,8 @@ from operations import FAMILIES  # noqa: E402
 from planted_faults import faults  # noqa: E402
 
 import gspmd  # noqa: E402
+from gspmd.examples import decoder_lm  # noqa: E402
+from gspmd.examples.common.running import lowered  # noqa: E402
 from gspmd.tables import table  # noqa: E402
 
 _KNOWN_OPERATIONS = 60  # of every family
@@ -39,13 +42,16 @@ def main() -> int:
     """Exit code: 0, or 1 if something is proved that is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", action="store_true")
+    parser.add_argument("--devices", action="store_true")
     parser.add_argument("--operations", type=int, metavar="N")
     parser.add_argument("--faults", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    everything = not args.models and args.operations is None and args.faults is None
+    everything = not args.models and not args.devices and args.operations is None and args.faults is None
     if args.models or everything:
         _print("Models", ("model", "proved", "seconds", "operations"), _models())
+    if args.devices or everything:
+        _print("A training step on more devices", ("devices", "proved", "seconds", "operations"), _devices())
     if args.operations or everything:
         rows = _operations(args.operations or 20, args.seed)
         _print("Operations", ("family", "programs", "proved", "not known", "seconds"), rows)
@@ -63,16 +69,24 @@ def _print(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> 
 
 
 def _models() -> list[tuple[str, ...]]:
-    rows = []
-    for name, model in models.MODELS.items():
-        text = model.lower(8)
-        product = gspmd.partition(text)
-        started = time.perf_counter()
-        found = gspmd.verify(text, product)
-        taken_s = time.perf_counter() - started
-        proved = sum(result.verdict is gspmd.Verdict.PROVED for result in found.results)
-        rows.append((name, f"{proved} of {len(found.results)}", f"{taken_s:.2f}", str(found.operations)))
-    return rows
+    return [_judged_in_time(name, model.lower(8)) for name, model in models.MODELS.items()]
+
+
+def _devices() -> list[tuple[str, ...]]:
+    """The decoder of the examples with the paper's recipe; every split divides."""
+    sizes = {"model": 128, "heads": 64, "head_size": 16, "hidden": 512, "vocabulary": 512, "sequence": 128, "batch": 64}
+    program = decoder_lm.program(decoder_lm.Config(layers=4, scan=True, **sizes), decoder_lm.RECIPES["2d"])
+    meshes = ({"x": 4, "y": 2}, {"x": 8, "y": 8}, {"x": 16, "y": 16}, {"x": 32, "y": 64})
+    return [_judged_in_time(str(mesh["x"] * mesh["y"]), lowered(program, mesh).program) for mesh in meshes]
+
+
+def _judged_in_time(name: str, program: Any) -> tuple[str, ...]:
+    product = gspmd.partition(program)
+    started = time.perf_counter()
+    found = gspmd.verify(program, product)
+    taken_s = time.perf_counter() - started
+    proved = sum(result.verdict is gspmd.Verdict.PROVED for result in found.results)
+    return name, f"{proved} of {len(found.results)}", f"{taken_s:.2f}", str(found.operations)
 
 
 def _programs(family: str, number: int, seed: int) -> Iterator[tuple[str, gspmd.Partitioned]]:

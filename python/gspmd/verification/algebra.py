@@ -318,6 +318,14 @@ class Algebra(Values):
 
     # ---- sums ----
 
+    def summed_once(self, monoid: str, value: SymbolicValue) -> SymbolicValue:
+        """A sum, also where it is of one summand: with what it begins with, that may be something else."""
+        if value.term.operation == (SUM, monoid):
+            return value
+        once = set_map((), np.ones((1, 1), np.int64))
+        made = self.terms.make((SUM, monoid), value.element, [value.instance], [(SET, once)])
+        return self.of(made, value.shape, value.valid)
+
     def share(self, value: SymbolicValue, which: IndexMap, count: int) -> SymbolicValue:
         """One of so many summands of a value, of which no more is known than that."""
         return self.of(
@@ -618,6 +626,11 @@ class _Summing:
 
     def _made(self, body: Instance, placed: dict[int, BoundSlot], domains: Sequence[Binding]) -> SymbolicValue:
         """The term, its sets in the order in which its summand uses them."""
+        once = set_map((), np.ones((1, 1), np.int64))
+        if len(domains) > 1 and once in domains:
+            kept = [j for j, domain in enumerate(domains) if domain is not once]
+            placed = {i: BoundSlot(kept.index(b.of), b.column) for i, b in placed.items()}
+            domains = [domains[j] for j in kept] or [once]
         first = {
             j: min((i for i, b in placed.items() if b.of == j), default=len(body.bindings)) for j in range(len(domains))
         }

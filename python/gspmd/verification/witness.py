@@ -118,8 +118,9 @@ class Witness:
 
 def _members(number: int) -> Integers:
     """The rows of a set."""
-    table: Integers = IndexMap._sets[number].table
-    return table[table[:, -1] != 0]
+    table = IndexMap._sets[number].table
+    found: Integers = table[table[:, -1] != 0]
+    return found
 
 
 def _decoded(bits: Any, element: str) -> Any:
@@ -215,11 +216,11 @@ def _computed(term: Term, parts: list[Numbers]) -> Numbers:
 
 def _converted(values: Numbers, source: str, element: str) -> Numbers:
     if numbers.is_float(element):
-        return values.astype(np.float64)
+        return np.asarray(values, np.float64)
     if numbers.bits_of(element) is None:
         raise Uninterpreted
     if element == "i1":
-        return (values != 0).astype(np.int64)
+        return np.asarray(values != 0, np.int64)
     whole = (
         np.trunc(np.nan_to_num(values)).clip(-(2**62), 2**62).astype(np.int64) if numbers.is_float(source) else values
     )

@@ -53,6 +53,7 @@ def _by_body(machine: Execution, op: Operation, values: list[SymbolicValue], axe
     made = _together(machine, monoid, operands, initial)
     for axis in axes:
         made = algebra.total(monoid, made, axis)
+    made = algebra.summed_once(monoid, made)
     return [
         algebra.of(
             algebra.terms.make(("item", index), result.type.element, [made.instance]), result.type.shape, made.valid
