@@ -9,8 +9,8 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.operations import Block, Operation
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.index_maps import Integers
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import bits_of, float_bits, is_float
 
 

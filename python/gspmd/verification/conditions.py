@@ -18,7 +18,7 @@ from gspmd.verification.algebra import BITCAST, Algebra
 from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
-from gspmd.verification.terms import CHOICE, CONSTANT, INTEGER, SET, SUM, BoundSlot, Instance
+from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance
 from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
@@ -449,6 +449,3 @@ def _plus(number: IndexMap, by: int) -> IndexMap:
 def _all(holds: Any, *maps: IndexMap) -> bool:
     made = pointwise(lambda *tables: holds(*tables).astype(np.int64), *maps)
     return made.is_constant and made.value == 1
-
-
-__all__ = ["INTEGER", "Conditions"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 
@@ -12,20 +11,6 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.primes import prime_factors
 from gspmd.verification.index_maps import IndexMap, Integers, Label, counted, digit, integer_map
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sources:
-    """The members of every device's group.
-
-    `places` say where member number `labels` is, for each digit in which members differ. Several labels number them in
-    mixed radix, in an order that is theirs. `rank` is the number of the device itself, in the order of the group.
-    """
-
-    size: int
-    labels: tuple[Label, ...]
-    sizes: tuple[int, ...]
-    places: dict[Label, IndexMap]
 
 
 class DeviceDigits:
@@ -38,7 +23,6 @@ class DeviceDigits:
         self.ids = np.array(mesh.device_ids or range(mesh.size), np.int64)
         self._positions = np.empty_like(self.ids)
         self._positions[self.ids] = np.arange(self.count)
-        self._groups: dict[bytes, Sources] = {}
 
     @property
     def digits(self) -> list[Label]:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from gspmd.transforms.ir.modules import codec_of, functions, symbol
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.index_maps import TooLarge
 from gspmd.verification.meaning import MEANINGS
 from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.values import SymbolicValue
 
 

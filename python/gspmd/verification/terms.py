@@ -35,7 +35,7 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 """What a slot of a part of a term is: a slot of the term, the same for all elements, or bound by the term."""
 
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
-SUM, CHOICE = "sum", "choice"
+SUM, CHOICE, SHARE = "sum", "choice", "share"
 
 
 class Term:

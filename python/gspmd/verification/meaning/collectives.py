@@ -8,10 +8,10 @@ from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.transforms.ir.collective_groups import groups_of
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.operations import Operation
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, reducer, shape_of, table
 from gspmd.verification.index_maps import IndexMap, Integers, Label, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.values import SymbolicValue
 
 

@@ -15,11 +15,10 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
-from gspmd.verification.attributes import integer, ints, reducer
-from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, masked, pointwise
+from gspmd.verification.attributes import ints, reducer
+from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked, pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
-from gspmd.verification.meaning.moves import clamped
 from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.values import SymbolicValue
 
@@ -253,4 +252,3 @@ MEANINGS: dict[str, Meaning] = {
     "stablehlo.gather": _gather,
     "stablehlo.scatter": _scatter,
 }
-__all__ = ["MEANINGS", "clamped", "integer", "integer_map"]

@@ -16,12 +16,12 @@ import numpy as np
 from gspmd.dialect.axes import Axis, size_of
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.operations import Operation
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import difference
 from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.control_flow import check_together, diverges
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.terms import INDEX, SET, Instance
 from gspmd.verification.values import SymbolicValue
 

@@ -8,9 +8,9 @@ from gspmd.dialect.axes import Axes, overlap
 from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.operations import Operation
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.index_maps import IndexMap, Label, counted, digit, dim, integer_map, pointwise
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.values import SymbolicValue
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps
 from gspmd.verification.attributes import integer, ints
-from gspmd.verification.index_maps import IndexMap, Label, composed, counted, dim, integer_map, pointwise
+from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.values import SymbolicValue
@@ -156,8 +156,8 @@ def clamped(start: IndexMap, size: int, window: int) -> IndexMap:
 
 def _bitcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     """Between elements of one width."""
-    from gspmd.verification.algebra import NotKnown
     from gspmd.verification.meaning.elementwise import described
+    from gspmd.verification.not_known import NotKnown
 
     (value,), type_ = values, op.results[0].type
     if value.shape != type_.shape:
@@ -175,4 +175,3 @@ MEANINGS: dict[str, Meaning] = {
     "stablehlo.pad": _pad,
     "stablehlo.bitcast_convert": _bitcast,
 }
-__all__ = ["MEANINGS", "composed"]

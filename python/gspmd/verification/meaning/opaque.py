@@ -16,11 +16,10 @@ from gspmd.transforms.ir.op_info import InfoReader, has_side_effect
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
 from gspmd.transforms.ops import every_row
-from gspmd.verification import index_maps
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.index_maps import IndexMap, Label, bound, counted, dim, integer_map
 from gspmd.verification.meaning.elementwise import described
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.terms import INDEX, Instance
 from gspmd.verification.values import SymbolicValue
 
@@ -134,4 +133,3 @@ MEANINGS: dict[str, Meaning] = {
     for name, row in every_row().items()
     if row.traits.is_plain and not row.traits.communicates and name not in _DEVICES and "." in name
 }
-__all__ = ["MEANINGS", "index_maps"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.operations import Operation
-from gspmd.verification.algebra import NotKnown
 from gspmd.verification.attributes import integer, ints, reducer
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.contraction import product
@@ -15,6 +13,7 @@ from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.meaning.reduction import with_initial
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.values import SymbolicValue
 
 
@@ -127,4 +126,3 @@ def _reduce_window(machine: Execution, op: Operation, values: list[SymbolicValue
 
 
 MEANINGS: dict[str, Meaning] = {"stablehlo.convolution": _convolution, "stablehlo.reduce_window": _reduce_window}
-__all__ = ["MEANINGS", "ir"]
