@@ -136,8 +136,18 @@ def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
     return _interned(names, table, columns)
 
 
+_set_numbers: dict[IndexMap, IndexMap] = {}
+
+
 def set_numbers(each: IndexMap) -> IndexMap:
     """The number of every set, by which it is known: equal sets have the same."""
+    found = _set_numbers.get(each)
+    if found is None:
+        found = _set_numbers[each] = _numbers_of(each)
+    return found
+
+
+def _numbers_of(each: IndexMap) -> IndexMap:
     flat = each.table.reshape((-1, *each.table.shape[-2:]))
     _, first, inverse = np.unique(flat.reshape((len(flat), -1)), axis=0, return_index=True, return_inverse=True)
     numbers = np.array([set_map((), flat[i]).number for i in first], np.int64)
@@ -343,3 +353,4 @@ def forget() -> None:
     IndexMap._known.clear()
     IndexMap._sets.clear()
     _composed.clear()
+    _set_numbers.clear()
