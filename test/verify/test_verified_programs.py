@@ -22,6 +22,20 @@ func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"dat
   return %1 : tensor<8x4xf32>
 }
 """
+LARGE = """
+sdy.mesh @mesh = <["data"=32, "model"=64]>
+func.func @main(%x: tensor<1024x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
+                %w: tensor<4096x8192xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>},
+                %v: tensor<8192x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>})
+    -> (tensor<1024x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1024x4096xf32>, tensor<4096x8192xf32>) -> tensor<1024x8192xf32>
+  %1 = stablehlo.tanh %0 : tensor<1024x8192xf32>
+  %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0]
+    : (tensor<1024x8192xf32>, tensor<8192x4096xf32>) -> tensor<1024x4096xf32>
+  return %2 : tensor<1024x4096xf32>
+}
+"""
 UNEVEN = """
 sdy.mesh @mesh = <["x"=4]>
 func.func @main(%t: tensor<10x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %i: tensor<5x1xi32>)
@@ -45,6 +59,28 @@ func.func @main(%a: tensor<16x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}
     : (tensor<16x3xf32>, tensor<f32>) -> tensor<3xf32>
   %1 = stablehlo.exponential %0 : tensor<3xf32>
   return %1 : tensor<3xf32>
+}
+"""
+SUMMANDS = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>})
+    -> tensor<8x4xf32> {
+  %0 = stablehlo.negate %a : tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+"""
+MANUAL = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>]
+      manual_axes={"x"} (%b: tensor<2x4xf32>) {
+    %1 = "stablehlo.collective_permute"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+      source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>}>
+      : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %2 = stablehlo.add %1, %b : tensor<2x4xf32>
+    sdy.return %2 : tensor<2x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
 }
 """
 DRAWN = """
@@ -103,6 +139,22 @@ def test_a_program_that_is_not_proved_is_refused_by_the_gate() -> None:
     with pytest.raises(gspmd.NotProved, match="result 0 of the partitioned program is not known") as caught:
         gspmd.partition(DRAWN, verify=True)
     assert not caught.value.verification.proved
+
+
+def test_summands_that_enter_the_program_are_not_known_to_be_right() -> None:
+    found = gspmd.verify(SUMMANDS)
+    assert found.verdict is gspmd.Verdict.NOT_KNOWN
+    assert found.results[0].reason == "an argument or a result is a sum that is not finished"
+
+
+def test_manual_computations_are_run_as_they_are_written() -> None:
+    assert gspmd.verify(MANUAL).proved
+
+
+def test_a_program_on_thousands_of_devices_is_proved() -> None:
+    found = gspmd.verify(LARGE)
+    assert found.proved
+    assert found.num_partitions == 2048
 
 
 def test_other_programs_are_a_mistake() -> None:

@@ -61,6 +61,7 @@ class Algebra(Values):
 
     def __init__(self, terms: TermTable) -> None:
         super().__init__(terms)
+        self._shares = itertools.count()
         self.neutral_terms: dict[str, Term] = {}
         """By how is combined what changes nothing, where that is no number."""
         self._linear: dict[tuple[Term, frozenset[int]], str] = {}
@@ -321,10 +322,10 @@ class Algebra(Values):
         return self.of(made, value.shape, value.valid)
 
     def share(self, value: SymbolicValue, which: IndexMap, count: int) -> SymbolicValue:
-        """One of so many summands of a value, of which no more is known than that."""
-        return self.of(
-            self.terms.make((SHARE, count), value.element, [value.instance], [(INDEX, which)]), value.shape, value.valid
-        )
+        """One of so many summands of a value, of which no more is known than that; others each time."""
+        operation = (SHARE, count, next(self._shares))
+        made = self.terms.make(operation, value.element, [value.instance], [(INDEX, which)])
+        return self.of(made, value.shape, value.valid)
 
     def total(self, monoid: str, value: SymbolicValue, axis: int) -> SymbolicValue:
         """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""

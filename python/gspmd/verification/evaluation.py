@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from gspmd.dialect.errors import Error
 from gspmd.transforms.ir.modules import codec_of, functions, symbol
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
@@ -62,5 +63,7 @@ class Evaluation:
             return meaning(self, op, [self.values[operand] for operand in op.operands])
         except NotKnown as error:
             raise Unknown(op, str(error)) from None
+        except Error as error:
+            raise Unknown(op, error.message) from None
         except TooLarge:
             raise Unknown(op, "the places of its elements need too large a table") from None

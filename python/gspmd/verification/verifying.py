@@ -98,6 +98,8 @@ class _Verifying:
         self.given = Evaluation(given, self.algebra, self.devices, loops, False)
         self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
         self.given_main, self.main = main_function(given), main_function(partitioned)
+        values = (*self.signature.inputs, *self.signature.outputs)
+        self._has_summands = any(value.sharding.unreduced for value in values)
         self._check_boundary()
 
     def _check_boundary(self) -> None:
@@ -108,13 +110,15 @@ class _Verifying:
             ("results", block.terminator.operands, self.signature.outputs),
         ):
             types = [(v.type.shape, v.type.element) for v in values if v.type.is_tensor]
-            if types != [(v.shape, v.element_type) for v in arrays(signatures)]:
+            if types != [(v.shape, v.element_type) for v in arrays(signatures)] and not self._has_summands:
                 raise UsageError(
                     f"the partitioned program has other {what} than the given one",
                     hint="give the program that it was made of",
                 )
 
     def verification(self) -> Verification:
+        if self._has_summands:
+            return self._verification(self._unknown("an argument or a result is a sum that is not finished"))
         wholes = [self._argument(i, v) for i, v in enumerate(self.signature.inputs)]
         locals_ = [
             self.algebra.moved(whole, v.local_shape, parts(self.devices, v))
@@ -125,11 +129,21 @@ class _Verifying:
             self._run(self.partitioned, self.main, locals_) if isinstance(wanted, list) else wanted
         )
         results = tuple(self._verdicts(wanted, found))
-        sums = sum(
-            op.name == "stablehlo.all_reduce" or op.name == "stablehlo.reduce_scatter" for op in self.main.walk()
-        )
-        operations = sum(1 for _ in self.main.walk())
-        return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, operations)
+        return self._verification(results)
+
+    def _verification(self, results: tuple[ResultVerdict, ...]) -> Verification:
+        names = [op.name for op in self.main.walk()]
+        sums = names.count("stablehlo.all_reduce") + names.count("stablehlo.reduce_scatter")
+        return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, len(names))
+
+    def _unknown(self, reason: str) -> tuple[ResultVerdict, ...]:
+        return tuple(ResultVerdict(*said, Verdict.NOT_KNOWN, reason) for said in self._said())
+
+    def _said(self) -> list[tuple[int, str | None, str, str]]:
+        """What is said of every result before it is judged."""
+        return [
+            (index, v.name, v.type_text(), print_sharding(v.sharding)) for index, v in enumerate(self.signature.outputs)
+        ]
 
     def _run(
         self, evaluation: Evaluation, main: Operation, arguments: Sequence[SymbolicValue]
@@ -147,8 +161,8 @@ class _Verifying:
     def _verdicts(
         self, wanted: list[SymbolicValue] | Unknown, found: list[SymbolicValue] | Unknown
     ) -> Iterator[ResultVerdict]:
-        for index, signature in enumerate(self.signature.outputs):
-            said = (index, signature.name, signature.type_text(), print_sharding(signature.sharding))
+        for said, signature in zip(self._said(), self.signature.outputs, strict=True):
+            index = said[0]
             if isinstance(wanted, list) and isinstance(found, list):
                 yield self._verdict(said, index, signature, wanted[index], found[index])
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gspmd.dialect.group_axes import names_axes, read_group_axes
-from gspmd.transforms.ir.collective_groups import groups_of
+from gspmd.transforms.ir.collective_groups import groups_of, has_channel
 from gspmd.transforms.ir.groups import replica_groups
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.attributes import integer, reducer, shape_of, table
@@ -17,6 +17,7 @@ from gspmd.verification.values import SymbolicValue
 
 def _groups(machine: Execution, op: Operation) -> Integers:
     """[groups, members] of partition ids. Raises NotKnown for groups that leave devices out."""
+    _check_channel(op)
     attribute = groups_of(op)
     if names_axes(attribute):
         return replica_groups(*read_group_axes(attribute, machine.codec.meshes))
@@ -121,7 +122,14 @@ def _exchanged(machine: Execution, value: SymbolicValue, groups: Integers, split
     return machine.algebra.moved(value, sizes, places)
 
 
+def _check_channel(op: Operation) -> None:
+    """Raise NotKnown for a collective whose groups are of replicas."""
+    if not has_channel(op):
+        raise NotKnown("a collective without a channel, which is one of replicas")
+
+
 def _collective_permute(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    _check_channel(op)
     attribute = groups_of(op)
     places, reached = machine.devices.sources(table(attribute, shape_of(attribute)))
     algebra = machine.algebra

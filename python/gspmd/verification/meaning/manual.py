@@ -21,6 +21,9 @@ def _manual_computation(machine: Execution, op: Operation, values: list[Symbolic
     given, wanted = (codec.read_list(op.attributes[name]) for name in ("in_shardings", "out_shardings"))
     if any(sharding.unreduced for sharding in (*given, *wanted)):
         raise NotKnown("operands or results of a manual computation that are partial sums")
+    for sharding in (*given, *wanted):
+        if sharding.mesh.axes != mesh.axes or sharding.mesh.device_ids or mesh.device_ids:
+            raise NotKnown("a manual computation over devices in an order of their own")
     (body,) = op.regions
     inside = [
         machine.algebra.moved(value, argument.type.shape, _parts(machine, argument.type.shape, sharding, held))

@@ -100,13 +100,17 @@ def _rule(op: Operation) -> OpShardingRule | None:
 
 
 def _passing(rule: OpShardingRule) -> set[int]:
-    """The factors along which the operation computes element by element: single dimensions of all results."""
+    """The factors along which the operation computes element by element: single dimensions of all results.
+
+    What is in no operand tells results apart by their places, and is none of these.
+    """
     found = set()
+    taken = {factor for tensor in rule.operands for dims in tensor for factor in dims}
     for factor, kind in enumerate(rule.kinds):
         alone = all(any(dims == (factor,) for dims in tensor) for tensor in rule.results) and all(
             dims == (factor,) for tensor in rule.tensors for dims in tensor if factor in dims
         )
-        if kind is PASS_THROUGH and alone and factor not in rule.blocked:
+        if kind is PASS_THROUGH and alone and factor in taken - rule.blocked:
             found.add(factor)
     return found
 
