@@ -46,7 +46,7 @@ from gspmd.verification.terms import (
 from gspmd.verification.values import Shape, SymbolicValue, Values
 
 _OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-_MOST_SUMMANDS = 64  # that are brought into an order
+_MOST_SUMMANDS = 256  # that are brought into an order
 _SELECT = "stablehlo.select"
 _SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
 ORDERED = "ordered"  # see ordered.py
@@ -62,6 +62,7 @@ class Algebra(Values):
     def __init__(self, terms: TermTable) -> None:
         super().__init__(terms)
         self._shares = itertools.count()
+        self._totals: dict[tuple[str, SymbolicValue, Label, int], SymbolicValue] = {}
         self.neutral_terms: dict[str, Term] = {}
         """By how is combined what changes nothing, where that is no number."""
         self._linear: dict[tuple[Term, frozenset[int]], str] = {}
@@ -213,6 +214,8 @@ class Algebra(Values):
         while changed:
             changed = False
             for i, j in itertools.combinations(range(len(summands)), 2):
+                if summands[i].term is not summands[j].term and summands[i].term.kind != CHOICE:
+                    continue
                 both = self._joined(summands[i], summands[j]) or self._united(summands[i], summands[j])
                 if both is not None:
                     summands = [each for k, each in enumerate(summands) if k not in (i, j)] + self._summands(both, 1)
@@ -348,6 +351,14 @@ class Algebra(Values):
         return self.relabelled(made, shape, names)
 
     def _total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
+        """The same, the dimension left with one place; what is a summand of many values is summed up once."""
+        key = (monoid, value, label, size)
+        found = self._totals.get(key)
+        if found is None:
+            found = self._totals[key] = self._made_total(monoid, value, label, size)
+        return found
+
+    def _made_total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
         valid = [all_along(mask, label) for mask in value.valid]
         if monoid == "add" and _is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
