@@ -64,6 +64,7 @@ class Code(enum.StrEnum):
     REPLICAS = "G0509"
     LIMIT = "G0510"
     NO_PLAN = "G0511"
+    NOT_PROVED = "G0512"
 
     EXECUTION = "G0600"
     TOO_FEW_DEVICES = "G0601"

@@ -25,11 +25,12 @@ GROUPS = {
     "Explaining and pricing": (*("explain", "Explanation", "cost", "CostReport", "report", "Report", "visualize"),),
     "Finding annotations": ("suggest", "Suggestions", "search", "ShardingPlan"),
     "Checking and comparing": (
-        *("check", "CheckReport", "compare", "SecondOpinion", "compare_versions", "VersionComparison"),
+        *("verify", "Verification", "ResultVerdict", "Verdict", "check", "CheckReport"),
+        *("compare", "SecondOpinion", "compare_versions", "VersionComparison"),
     ),
     "Errors": (
         *("Error", "ErrorKind", "SourceLocation", "AnnotationError", "ExecutionError", "InputError", "InternalError"),
-        *("ParseError", "ReshardError", "Unsupported", "UsageError"),
+        *("NotProved", "ParseError", "ReshardError", "Unsupported", "UsageError"),
     ),
 }
 _INTRODUCTION = """# API

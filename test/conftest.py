@@ -39,6 +39,8 @@ _SLOW = frozenset(
             "errors/test_hostile.py",
             "errors/test_large_numbers.py",
             "tools/test_supervision.py",
+            "verify/test_meaning.py",
+            "verify/test_planted_faults.py",
         ),
         "reports/test_report_browser.py",
     )

@@ -130,7 +130,8 @@ def partition(program: Any, args: argparse.Namespace) -> Partitioned:
     """Partition with the options of the command line. Raises what `gspmd.partition` does, and UsageError."""
     from gspmd import api  # only where it is needed
 
-    return api.partition(program, **partition_options(args), strict=strictness(args))
+    verify = getattr(args, "verify", False)
+    return api.partition(program, **partition_options(args), strict=strictness(args), verify=verify)
 
 
 def strictness(args: argparse.Namespace) -> bool | int:

@@ -19,7 +19,8 @@ MEANINGS: dict[int, str] = {
     EXIT_DONE: "done; results agree, or the budget is kept",
     EXIT_FAILURE: "an error: the program is refused, or a file, device or compiler fails",
     EXIT_USAGE: "wrong usage: an option, a name or a value",
-    EXIT_VERDICT: "the answer is no: results differ (check, compare, demo), or too much is needed (compare, cost)",
+    EXIT_VERDICT: "the answer is no: results differ (check, compare, demo, verify), or too much is needed "
+    "(compare, cost)",
     EXIT_INTERNAL: "a defect of gspmd itself",
     EXIT_TIMEOUT: "not done within --timeout",
     EXIT_INTERRUPTED: "interrupted from the keyboard",

@@ -19,6 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write it (default: stdout)")
     parser.add_argument("--emit-bytecode", action="store_true", help="write MLIR bytecode instead of text")
     parser.add_argument("--report", action="store_true", help="print shardings and collectives on stderr")
+    parser.add_argument("--verify", action="store_true", help="refuse what is not proved to be right (gspmd verify)")
     add_choice_arguments(parser)
 
 

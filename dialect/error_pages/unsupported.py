@@ -207,4 +207,25 @@ func.func @main(%a: tensor<64x64xf32>) -> tensor<64x64xf32> {
         "Use more devices or more of their memory, or let the program hold less for its backward pass, "
         "as jax.checkpoint does.",
     ),
+    Page(
+        Code.NOT_PROVED,
+        "A partitioned program that is not proved to be right",
+        "With --verify, or verify=True, gspmd refuses to hand over a program of which it does not prove that every "
+        "device computes its part of what the given program computes, for all inputs. The error names the first result "
+        "of which that is not proved, and why.",
+        Example(
+            "gspmd partition program.mlir --verify",
+            text="""\
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%low: tensor<f32>, %high: tensor<f32>) -> tensor<8xf32> {
+  %shape = stablehlo.constant dense<8> : tensor<1xi64>
+  %0 = stablehlo.rng %low, %high, %shape, distribution = UNIFORM
+    : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+""",
+        ),
+        "If the result is refuted, report it: gspmd is wrong. If it is not known, write the operation in another way, "
+        "or check the program in numbers by gspmd check.",
+    ),
 )

@@ -1,8 +1,8 @@
 """gspmd: partitions a single-device StableHLO program into one SPMD program with collectives.
 
 `partition` makes the per-device program, `propagate` only completes the shardings, `explain` says why they are so,
-`compile` makes a partitioned module ready to run, `check` compares it with the original. What needs jax is imported
-when it is first used.
+`compile` makes a partitioned module ready to run, `check` compares it with the original, `verify` proves them equal.
+What needs jax is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from gspmd.runtime.sharded_array import ShardedArray
     from gspmd.suggestions.suggesting import Suggestions, suggest
     from gspmd.transforms.reshard.strict import ReshardError
+    from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
+    from gspmd.verification.verifying import NotProved, verify
 
 _HOME = {
     "CompiledProgram": "compiled.ahead_of_time",
@@ -103,6 +105,11 @@ _HOME = {
     "Suggestions": "suggestions.suggesting",
     "suggest": "suggestions.suggesting",
     "visualize": "pictures.visualizing",
+    "NotProved": "verification.verifying",
+    "ResultVerdict": "verification.verdicts",
+    "Verdict": "verification.verdicts",
+    "Verification": "verification.verdicts",
+    "verify": "verification.verifying",
 }
 
 __all__ = [
@@ -122,11 +129,13 @@ __all__ = [
     "InputError",
     "InternalError",
     "Lowered",
+    "NotProved",
     "ParseError",
     "Partitioned",
     "PassManager",
     "Report",
     "ReshardError",
+    "ResultVerdict",
     "SecondOpinion",
     "ShardedArray",
     "Sharding",
@@ -135,6 +144,8 @@ __all__ = [
     "Suggestions",
     "Unsupported",
     "UsageError",
+    "Verdict",
+    "Verification",
     "VersionComparison",
     "annotate",
     "bubble_ratio",
@@ -157,6 +168,7 @@ __all__ = [
     "save",
     "search",
     "suggest",
+    "verify",
     "visualize",
     "wait",
 ]

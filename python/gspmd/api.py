@@ -106,6 +106,7 @@ def partition(
     strict: bool | int = False,
     target: str = "",
     options: Mapping[str, Any] | None = None,
+    verify: bool = False,
     on_stage: Callable[[str, float], None] | None = None,
 ) -> Partitioned:
     """Turn an annotated single-device program into one per-device program.
@@ -118,18 +119,24 @@ def partition(
     `CallPartitioner`, which splits the calls itself. `strict` refuses programs with reshards that no annotation asks
     for; a number is how many bytes a device may send for each. `target` is the hardware that collectives are chosen
     for: a name (`tpu-v5p`), a shape (`tpu:v5e:16x16*2`) or a .toml file. `options` are those of passes, by name, as
-    `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `on_stage` is called
+    `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `verify` refuses a
+    partitioned program that is not proved to compute the same (docs/verify.md). `on_stage` is called
     after each stage with its name and seconds: the passes, `fold` and `unfold` around those that see layers that repeat
     once, and `write`; reading the module counts for the first.
 
     Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
-    with all reshards, for `strict`; UsageError for options that do not exist.
+    with all reshards, for `strict`; NotProved for `verify`; UsageError for options that do not exist.
     """
     from gspmd.pass_manager.manager import run_pipeline
 
     module = read_program(program)
+    given = read_program(module) if verify else None
     passes = passes_of(num_partitions, replicate_unsupported, strict, target, options)
     _run(run_pipeline, passes, module, custom_rules, on_stage)
+    if given is not None:
+        from gspmd.verification.verifying import check_proved
+
+        check_proved(given, module)
     return Partitioned(module)
 
 

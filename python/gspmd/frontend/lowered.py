@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
     from gspmd.plan_search.plan import ShardingPlan
     from gspmd.reports import report
     from gspmd.suggestions.suggesting import Suggestions
+    from gspmd.verification.verdicts import Verification
 
 # What `explain` takes of what `partition` does.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
@@ -198,6 +199,12 @@ class Lowered(jax.stages.Lowered):
         from gspmd.explanations import explanation
 
         return explanation.explain(self.program, **self._explained)
+
+    def verify(self) -> Verification:
+        """Whether the partitioned program computes what the function does. Errors: as `gspmd.verify`."""
+        from gspmd.verification import verifying
+
+        return verifying.verify(self.program, self.partitioned)
 
     def report(self, compiled: CompiledProgram | None = None) -> report.Report:
         """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""

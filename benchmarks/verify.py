@@ -1,0 +1,148 @@
+"""What `gspmd verify` proves, how long that takes, and what it makes of planted faults.
+
+Usage: `python benchmarks/verify.py [--models] [--devices] [--operations N] [--faults N] [--seed S]`; without an
+argument all four, with 20 programs of every family of operations, and 4 faults in each of 12 more.
+
+Programs are the models of `models.py`, and single operations in all ways to split them (test/proof). A faulty program
+is right if it computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the
+run with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT / "test" / "proof"), str(_ROOT / "docs"), str(_ROOT / "test" / "verify")]
+
+import models  # noqa: E402
+from enumeration import sample  # noqa: E402
+from operations import FAMILIES  # noqa: E402
+from planted_faults import faults  # noqa: E402
+
+import gspmd  # noqa: E402
+from gspmd.examples import decoder_lm  # noqa: E402
+from gspmd.examples.common.running import lowered  # noqa: E402
+from gspmd.tables import table  # noqa: E402
+
+_KNOWN_OPERATIONS = 60  # of every family
+
+
+def main() -> int:
+    """Exit code: 0, or 1 if something is proved that is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--models", action="store_true")
+    parser.add_argument("--devices", action="store_true")
+    parser.add_argument("--operations", type=int, metavar="N")
+    parser.add_argument("--faults", type=int, metavar="N")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    everything = not args.models and not args.devices and args.operations is None and args.faults is None
+    if args.models or everything:
+        _print("Models", ("model", "proved", "seconds", "operations"), _models())
+    if args.devices or everything:
+        _print("A training step on more devices", ("devices", "proved", "seconds", "operations"), _devices())
+    if args.operations or everything:
+        rows = _operations(args.operations or 20, args.seed)
+        _print("Operations", ("family", "programs", "proved", "not known", "seconds"), rows)
+    wrong = 0
+    if args.faults or everything:
+        counts = _faults(args.faults or 4, args.seed)
+        wrong = counts["wrong yes"]
+        _print("Planted faults", ("verdict", "programs"), [(kind, str(n)) for kind, n in sorted(counts.items())])
+    return 1 if wrong else 0
+
+
+def _print(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    print(f"\n{title}\n")
+    print("\n".join(table([header, *rows], right=tuple(range(1, len(header))))), flush=True)
+
+
+def _models() -> list[tuple[str, ...]]:
+    return [_judged_in_time(name, model.lower(8)) for name, model in models.MODELS.items()]
+
+
+def _devices() -> list[tuple[str, ...]]:
+    """The decoder of the examples with the paper's recipe; every split divides."""
+    sizes = {"model": 128, "heads": 64, "head_size": 16, "hidden": 512, "vocabulary": 512, "sequence": 128, "batch": 64}
+    program = decoder_lm.program(decoder_lm.Config(layers=4, scan=True, **sizes), decoder_lm.RECIPES["2d"])
+    meshes = ({"x": 4, "y": 2}, {"x": 8, "y": 8}, {"x": 16, "y": 16}, {"x": 32, "y": 64})
+    return [_judged_in_time(str(mesh["x"] * mesh["y"]), lowered(program, mesh).program) for mesh in meshes]
+
+
+def _judged_in_time(name: str, program: Any) -> tuple[str, ...]:
+    product = gspmd.partition(program)
+    started = time.perf_counter()
+    found = gspmd.verify(program, product)
+    taken_s = time.perf_counter() - started
+    proved = sum(result.verdict is gspmd.Verdict.PROVED for result in found.results)
+    return name, f"{proved} of {len(found.results)}", f"{taken_s:.2f}", str(found.operations)
+
+
+def _programs(family: str, number: int, seed: int) -> Iterator[tuple[str, gspmd.Partitioned]]:
+    for case in sample(family, _KNOWN_OPERATIONS, seed, number):
+        text = str(case.program())
+        try:
+            yield text, gspmd.partition(text)
+        except gspmd.Unsupported:
+            continue
+
+
+def _operations(number: int, seed: int) -> list[tuple[str, ...]]:
+    rows = []
+    total: collections.Counter[str] = collections.Counter()
+    for family in FAMILIES:
+        counts: collections.Counter[str] = collections.Counter()
+        taken_s = 0.0
+        for text, product in _programs(family, number, seed):
+            started = time.perf_counter()
+            counts[gspmd.verify(text, product).verdict.value] += 1
+            taken_s += time.perf_counter() - started
+        total += counts
+        rows.append(_row(family, counts, taken_s))
+    return [*rows, _row("all", total, 0.0)]
+
+
+def _row(family: str, counts: collections.Counter[str], taken_s: float) -> tuple[str, ...]:
+    programs = sum(counts.values())
+    return family, str(programs), str(counts["proved"]), str(programs - counts["proved"]), f"{taken_s:.1f}"
+
+
+def _faults(number: int, seed: int) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    for family in FAMILIES:
+        for text, product in _programs(family, 12, seed):
+            for kind, wrong in faults(product.module_text, random.Random(seed), number):
+                verdict = _judged(text, wrong)
+                counts[verdict] += 1
+                if verdict == "wrong yes":
+                    print(f"wrong yes, {kind}:\n{text}\n{wrong}", file=sys.stderr)
+    return counts
+
+
+def _judged(text: str, wrong: str) -> str:
+    """`refuted` or `not known`; of what is proved `harmless` or `wrong yes`; `invalid` for what is no program."""
+    try:
+        found = gspmd.verify(text, wrong)
+    except gspmd.Error:
+        return "invalid"
+    if not found.proved:
+        return found.verdict.value
+    try:
+        return "harmless" if gspmd.check(text, wrong).passed else "wrong yes"
+    except gspmd.Error:
+        return "harmless, not run"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,575 @@
+"""Values of operations, in normal form: choices by known masks, operations on elements, and sums over sets.
+
+Everything that programs compute is made of these, of moves (`values.py`), and of terms that nothing is known of. Two
+values are the same function of the arguments if they are the same instance. Sums are taken for sums of exact numbers:
+in whatever order and parts they are added up, they are one term with the set of what has been added.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.transforms.ops import traits_of
+from gspmd.verification import index_maps, numbers
+from gspmd.verification.index_maps import (
+    ANY,
+    IndexMap,
+    Integers,
+    Label,
+    dim,
+    integer_map,
+    masked,
+    pointwise,
+    set_map,
+)
+from gspmd.verification.not_known import NotKnown
+from gspmd.verification.sets import all_along, union, united
+from gspmd.verification.summing import Summing
+from gspmd.verification.terms import (
+    CHOICE,
+    CONSTANT,
+    INDEX,
+    INTEGER,
+    NUMBER,
+    SET,
+    SHARE,
+    SUM,
+    BoundSlot,
+    Instance,
+    Term,
+    TermTable,
+)
+from gspmd.verification.values import Shape, SymbolicValue, Values
+
+_OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+_MOST_SUMMANDS = 256  # that are brought into an order
+_SELECT = "stablehlo.select"
+_SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
+ORDERED = "ordered"  # see ordered.py
+BITCAST = "stablehlo.bitcast_convert"
+_PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
+_LARGEST_JOINT = 1 << 18
+"""Numbers that depend on several dimensions are computed up to so many, else what computes them is a term."""
+
+
+class Algebra(Values):
+    """Makes the values of operations."""
+
+    def __init__(self, terms: TermTable) -> None:
+        super().__init__(terms)
+        self._shares = itertools.count()
+        self._totals: dict[tuple[str, SymbolicValue, Label, int], SymbolicValue] = {}
+        self.neutral_terms: dict[str, Term] = {}
+        """By how is combined what changes nothing, where that is no number."""
+        self._linear: dict[tuple[Term, frozenset[int]], str] = {}
+
+    # ---- numbers ----
+
+    def number(
+        self, each: IndexMap, element: str, shape: Sequence[int], valid: Sequence[IndexMap] = ()
+    ) -> SymbolicValue:
+        """Known numbers."""
+        if each.is_constant and each.value != ANY:
+            return self.of(self.terms.make((CONSTANT, each.value), element), shape, valid)
+        return self.of(self.terms.make((INTEGER,), element, own=[(NUMBER, each)]), shape, valid)
+
+    def known(self, value: SymbolicValue) -> IndexMap | None:
+        """The numbers of a value, if they are known."""
+        if value.term.kind == INTEGER:
+            return value.maps[0]
+        if value.term.kind == CONSTANT:
+            return index_maps.constant(int(value.term.operation[1]))  # type: ignore[call-overload]
+        return None
+
+    def zero(self, element: str, shape: Sequence[int]) -> SymbolicValue:
+        if element.startswith("complex<"):
+            part = self.zero(element[8:-1], shape)
+            return self.elementwise(("stablehlo.complex",), element, [part, part])
+        return self.number(index_maps.constant(0), element, shape)
+
+    def is_zero(self, value: SymbolicValue) -> bool:
+        return _is_zero(value.term)
+
+    @staticmethod
+    def is_zero_term(term: Term) -> bool:
+        return _is_zero(term)
+
+    # ---- choices ----
+
+    def choice(self, mask: IndexMap, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue:
+        """One value where the mask is 1, and the other elsewhere."""
+        if mask.is_constant:
+            return yes if mask.value == 1 else no
+        shape, valid = yes.shape, self._chosen_validity(mask, yes, no)
+        for part, rest in _factors(mask):
+            return self.choice(part, self.choice(rest, yes, no), no)
+        opposite = pointwise(_opposite, mask)
+        for part, rest in _factors(opposite):
+            return self.choice(part, self.choice(rest, no, yes), yes)
+        if yes.term.kind == CHOICE and _is_before(self.selector(yes), mask):
+            which, *leaves = self.selector(yes), *self.leaves(yes)
+            if leaves[-1].instance == no.instance and len(leaves) == 2:
+                inner = pointwise(lambda w: np.where(w == ANY, ANY, w == 0), which)
+                return self.of(self.choice(inner, self.choice(mask, leaves[0], no), no).instance, shape, valid)
+        first, second = self._taken_apart(yes, mask), self._taken_apart(no, mask)
+        which = pointwise(
+            lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, np.where(b == ANY, ANY, b + len(first[1])))),
+            mask, first[0], second[0],
+        )  # fmt: skip
+        return self.of(self.terms.choice(which, [*first[1], *second[1]]), shape, valid)
+
+    def _taken_apart(self, value: SymbolicValue, mask: IndexMap) -> tuple[IndexMap, list[Instance]]:
+        """What a choice over the dimensions of a mask is between; anything else is the only thing itself."""
+        if value.term.kind == CHOICE and _dims(self.selector(value)) == _dims(mask):
+            return self.selector(value), [leaf.instance for leaf in self.leaves(value)]
+        return index_maps.constant(0), [value.instance]
+
+    def _chosen_validity(self, mask: IndexMap, yes: SymbolicValue, no: SymbolicValue) -> list[IndexMap]:
+        if yes.valid == no.valid:
+            return list(yes.valid)
+        made = [pointwise(lambda m, a: ((m == 0) | ((m == 1) & (a == 1))) * 1, mask, each) for each in yes.valid]
+        made += [pointwise(lambda m, a: ((m == 1) | ((m == 0) & (a == 1))) * 1, mask, each) for each in no.valid]
+        return made
+
+    def selector(self, value: SymbolicValue) -> IndexMap:
+        """Which part a choice is, by number."""
+        (ref,) = value.term.own
+        assert isinstance(ref, int)
+        return value.maps[ref]
+
+    def leaves(self, value: SymbolicValue) -> list[SymbolicValue]:
+        """What a choice is between."""
+        return [self.part(value, number) for number in range(len(value.term.parts))]
+
+    def without(
+        self, value: SymbolicValue, holds: Callable[[Term], bool]
+    ) -> tuple[IndexMap, SymbolicValue, SymbolicValue] | None:
+        """Of a choice with a part of which something holds: where it is something else, that, and the part."""
+        if value.term.kind != CHOICE:
+            return None
+        number = next((i for i, part in enumerate(value.term.parts) if holds(part)), None)
+        if number is None:
+            return None
+        which, leaves = self.selector(value), self.leaves(value)
+        mask = pointwise(lambda w: np.where(w == ANY, ANY, w != number), which)
+        rest = pointwise(lambda w: np.where(w == number, ANY, w), which)
+        others = self.of(self.terms.choice(rest, [leaf.instance for leaf in leaves]), value.shape, value.valid)
+        return mask, others, leaves[number]
+
+    def _seen(self, value: SymbolicValue, mask: IndexMap) -> SymbolicValue:
+        """What of a value matters where a mask is 1."""
+        return self.value(value.term, [masked(each, mask) for each in value.maps], value.shape)
+
+    def part(self, value: SymbolicValue, number: int) -> SymbolicValue:
+        """A part of a value's term, as it is bound there."""
+        term = value.term
+        bindings = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.refs[number]]
+        assert not any(isinstance(binding, BoundSlot) for binding in bindings)
+        return self.of(Instance(term.parts[number], tuple(bindings)), value.shape, value.valid)
+
+    # ---- operations on elements ----
+
+    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
+        """Of an operation, whose name comes first, the result of values of one shape."""
+        shape = values[0].shape
+        valid = [mask for value in values for mask in value.valid]
+        found = self._computed(operation, element, values)
+        if found is not None:
+            return self.number(found, element, shape, valid)
+        name = operation[0]
+        if name == "stablehlo.select":
+            mask = self.known(values[0])
+            if mask is not None:
+                made = self.choice(mask, values[1], values[2])
+                return self.of(made.instance, shape, [*made.valid, *values[0].valid])
+        if name == "stablehlo.convert" and values[0].element == element:
+            return values[0]
+        if name == "stablehlo.add":
+            for a, b in ((0, 1), (1, 0)):
+                if self.is_zero(values[a]):
+                    return self.of(values[b].instance, shape, valid)
+            joined = self._added(element, values)
+            if joined is not None:
+                return self.of(joined.instance, shape, valid)
+        if name == BITCAST:
+            return self._bitcast(operation, element, values[0])
+        hoisted = self._of_choice(operation, element, values, valid)
+        if hoisted is not None:
+            return hoisted
+        known = self._undone(str(name), element, values)
+        if known is not None:
+            return self.of(known.instance, shape, valid)
+        return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
+
+    def _added(self, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
+        """A sum of numbers that are no integers, its summands in a fixed order."""
+        if numbers.bits_of(element) is not None:
+            return self._joined(*values)
+        summands = [each for value in values for each in self._summands(value, _MOST_SUMMANDS)]
+        changed = True
+        while changed:
+            changed = False
+            for i, j in itertools.combinations(range(len(summands)), 2):
+                if summands[i].term is not summands[j].term and summands[i].term.kind != CHOICE:
+                    continue
+                both = self._joined(summands[i], summands[j]) or self._united(summands[i], summands[j])
+                if both is not None:
+                    summands = [each for k, each in enumerate(summands) if k not in (i, j)] + self._summands(both, 1)
+                    changed = True
+                    break
+        summands.sort(key=lambda each: each.term.number)
+        made = summands[0].instance
+        for each in summands[1:]:
+            made = self.terms.make(("stablehlo.add",), element, [made, each.instance])
+        return self.of(made, values[0].shape)
+
+    def _summands(self, value: SymbolicValue, most: int) -> list[SymbolicValue]:
+        """What a sum is of, at most so many; the last one may be a sum itself."""
+        found: list[SymbolicValue] = []
+        while value.term.kind == "stablehlo.add" and len(found) < most:
+            parts = [self.part(value, i) for i in range(2)]
+            inner = next((i for i, part in enumerate(parts) if part.term.kind == "stablehlo.add"), 0)
+            found.append(parts[1 - inner])
+            value = parts[inner]
+        return [*found, value]
+
+    def _united(self, first: SymbolicValue, second: SymbolicValue) -> SymbolicValue | None:
+        """Two sums of the same summands over two sets, as one."""
+        if first.term is not second.term:
+            return None
+        differing = [i for i, (a, b) in enumerate(zip(first.maps, second.maps, strict=True)) if a is not b]
+        if len(differing) != 1 or self.linear(first.term, frozenset(differing)) != "linear":
+            return None
+        (slot,) = differing
+        maps = list(first.maps)
+        maps[slot] = union(first.maps[slot], second.maps[slot])
+        return self.value(first.term, maps, first.shape)
+
+    def _joined(self, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue | None:
+        """A sum of two values of which one is zero wherever the other one is not, as a choice."""
+        if left.term.kind != CHOICE or right.term.kind != CHOICE:
+            return None
+        first, second = self.without(left, _is_zero), self.without(right, _is_zero)
+        if first is None or second is None or _dims(first[0]) != _dims(second[0]):
+            return None
+        both = pointwise(lambda a, b: (a == 1) & (b == 1), first[0], second[0])
+        if not (both.is_constant and both.value == 0):
+            return None
+        return self.choice(first[0], first[1], self.choice(second[0], second[1], second[2]))
+
+    def _undone(self, name: str, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
+        """What an operation makes that takes back what another one has done."""
+        value = values[0]
+        if name == "stablehlo.convert" and value.term.kind == name and value.term.parts[0].element == element:
+            return self.part(value, 0) if numbers.widens(element, value.element) else None
+        if name in _PARTS_OF_COMPLEX and value.term.kind == "stablehlo.complex":
+            return self.part(value, _PARTS_OF_COMPLEX.index(name))
+        if name == "stablehlo.complex" and [v.term.kind for v in values] == _PARTS_OF_COMPLEX:
+            real, imaginary = (self.part(v, 0) for v in values)
+            return real if real.instance == imaginary.instance else None
+        return None
+
+    def _bitcast(self, operation: tuple[Any, ...], element: str, value: SymbolicValue) -> SymbolicValue:
+        """The same bits as another type."""
+        if value.element == element:
+            return value
+        if value.term.kind == BITCAST and value.term.parts[0].element == element:
+            return self.part(value, 0)
+        if _is_positive_zero(value.term):
+            return self.of(self.zero(element, value.shape).instance, value.shape, value.valid)
+        parts = self.without(value, _is_positive_zero)
+        if parts is not None:
+            made = self.choice(parts[0], self._bitcast(operation, element, parts[1]), self.zero(element, value.shape))
+            return self.of(made.instance, value.shape, value.valid)
+        return self.of(self.terms.make(operation, element, [value.instance]), value.shape, value.valid)
+
+    def _computed(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> IndexMap | None:
+        maps = [self.known(value) for value in values]
+        if any(each is None for each in maps):
+            return None
+        known = [each for each in maps if each is not None]
+        labels = {label: size for each in known for label, size in each.sizes().items()}
+        over = [label for label in labels if label.kind == "dim"]
+        if len(over) > 1 and int(np.prod(list(labels.values()), dtype=np.int64)) > _LARGEST_JOINT:
+            return None
+        return numbers.computed(operation, values[-1].element, element, known)
+
+    def _of_choice(
+        self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue], valid: Sequence[IndexMap]
+    ) -> SymbolicValue | None:
+        """Of what is linear in a part with zeros, the part of what it makes, with zeros."""
+        for position in _alone(str(operation[0]), element):
+            value = values[position]
+            parts = self.without(value, _is_zero)
+            if parts is None:
+                continue
+            mask, part, _ = parts
+            others = [part if i == position else self._seen(v, mask) for i, v in enumerate(values)]
+            made = self.elementwise(operation, element, others)
+            result = self.choice(mask, made, self.zero(element, value.shape))
+            return self.of(result.instance, value.shape, valid)
+        return None
+
+    # ---- sums ----
+
+    def summed_once(self, monoid: str, value: SymbolicValue) -> SymbolicValue:
+        """A sum, also where it is of one summand: with what it begins with, that may be something else."""
+        if value.term.operation == (SUM, monoid):
+            return value
+        once = set_map((), np.ones((1, 1), np.int64))
+        made = self.terms.make((SUM, monoid), value.element, [value.instance], [(SET, once)])
+        return self.of(made, value.shape, value.valid)
+
+    def share(self, value: SymbolicValue, which: IndexMap, count: int) -> SymbolicValue:
+        """One of so many summands of a value, of which no more is known than that; others each time."""
+        operation = (SHARE, count, next(self._shares))
+        made = self.terms.make(operation, value.element, [value.instance], [(INDEX, which)])
+        return self.of(made, value.shape, value.valid)
+
+    def total(self, monoid: str, value: SymbolicValue, axis: int) -> SymbolicValue:
+        """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
+        if value.element == "i1":
+            monoid = _OF_BOOLEANS.get(monoid, monoid)
+        shape = value.shape[:axis] + value.shape[axis + 1 :]
+        names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
+        size, label = value.shape[axis], dim(axis)
+        if size == 0:
+            if monoid in self.neutral_terms:
+                return self.value(self.neutral_terms[monoid], (), shape)
+            bits = numbers.neutral(monoid, value.element)
+            if bits is None:
+                raise NotKnown(f"nothing is combined by '{monoid}'")
+            return self.number(index_maps.constant(bits), value.element, shape)
+        if size == 1:
+            made = self.moved(value, value.shape, {label: index_maps.constant(0)})
+        else:
+            made = self._total(monoid, value, label, size)
+        return self.relabelled(made, shape, names)
+
+    def _total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
+        """The same, the dimension left with one place; what is a summand of many values is summed up once."""
+        key = (monoid, value, label, size)
+        found = self._totals.get(key)
+        if found is None:
+            found = self._totals[key] = self._made_total(monoid, value, label, size)
+        return found
+
+    def _made_total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
+        valid = [all_along(mask, label) for mask in value.valid]
+        if monoid == "add" and _is_zero(value.term):
+            return self.of(value.instance, value.shape, valid)
+        present, kept, value = self._present(monoid, value, label)
+        if monoid == "add" and _is_zero(value.term):
+            return self.of(self.zero(value.element, value.shape).instance, value.shape, valid)
+        maps = value.maps
+        if present is not None:
+            maps = tuple(masked(each, present) for each in maps)
+        instance = self.terms.normal(value.term, maps)
+        if instance.term.kind == ORDERED and instance.term.operation[1] == (monoid == "maximum") and present is None:
+            inner = self._total(monoid, self.part(self.of(instance, value.shape), 0), label, size)
+            made = self.elementwise(instance.term.operation, instance.term.element, [inner])
+        else:
+            made = self._combined(monoid, instance, label, size, present, value.shape)
+        for mask, other in reversed(kept):
+            made = self.choice(mask, made, other)
+        return self.of(made.instance, value.shape, valid)
+
+    def _present(
+        self, monoid: str, value: SymbolicValue, label: Label
+    ) -> tuple[IndexMap | None, list[tuple[IndexMap, SymbolicValue]], SymbolicValue]:
+        """Which summands there are; choices that do not depend on that; and the summands."""
+        present: IndexMap | None = None
+        kept: list[tuple[IndexMap, SymbolicValue]] = []
+        value = SymbolicValue(value.term, value.bindings, value.shape)
+        element = value.element
+        neutral = self._neutral(monoid, element)
+        while (parts := self.without(value, neutral)) is not None:
+            mask, yes, no = parts
+            if mask.depends_on(label):
+                both = (
+                    mask
+                    if present is None
+                    else pointwise(lambda a, b: np.where((a == 1) & (b == 1), 1, 0), mask, present)
+                )
+                present = both
+            else:
+                kept.append((mask, no))
+            value = yes
+        return present, kept, value
+
+    def _neutral(self, monoid: str, element: str) -> Callable[[Term], bool]:
+        """Whether a term changes nothing that it is combined with."""
+        known = self.neutral_terms.get(monoid)
+        return lambda term: term is known or _is_constant(term, lambda bits: numbers.is_neutral(monoid, bits, element))
+
+    def _combined(
+        self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> SymbolicValue:
+        term, maps = instance.term, SymbolicValue(*instance, shape).maps
+        over = [i for i, each in enumerate(maps) if each.depends_on(label)]
+        sets = frozenset(i for i in over if term.kinds[i] == SET)
+        if monoid == "add" and sets and len(sets) == len(over) and self.linear(term, sets) == "linear":
+            whole = [united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)]
+            return self.value(term, whole, shape)
+        if term.kind != SUM and (sets or term.kind in _SUMS or self._has_part_without(monoid, instance, label, shape)):
+            distributed = self._distributed(monoid, instance, label, size, present, shape)
+            if distributed is not None:
+                return distributed
+        if monoid in numbers.IDEMPOTENT and not over and present is None:
+            return self.value(term, maps, shape)
+        return Summing(self, monoid, label, size, present, shape).of(instance)
+
+    def _has_part_without(self, monoid: str, instance: Instance, label: Label, shape: Shape) -> bool:
+        """Whether of what is combined something is neutral, depending on a label."""
+        term = instance.term
+        if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))) or len(term.parts) < 2:
+            return False
+        parts = [self.part(SymbolicValue(*instance, shape), i) for i in range(len(term.parts))]
+        neutral = self._neutral(monoid, term.element)
+        return any(
+            part.term.kind == CHOICE and any(map(neutral, part.term.parts)) and self.selector(part).depends_on(label)
+            for part in parts
+        )
+
+    def _selected_sum(self, value: SymbolicValue) -> SymbolicValue:
+        """A selection of a sum as a sum of selections."""
+        condition, chosen, zero = (self.part(value, i) for i in range(3))
+        if chosen.term.kind not in ("stablehlo.add", "stablehlo.subtract"):
+            return value
+        parts = [
+            self.elementwise(value.term.operation, value.element, [condition, self.part(chosen, i), zero])
+            for i in range(2)
+        ]
+        return self.elementwise(chosen.term.operation, value.element, parts)
+
+    def _distributed(
+        self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> SymbolicValue | None:
+        """A sum of what is a sum of parts, part by part."""
+        term = instance.term
+        value = SymbolicValue(*instance, shape)
+        if monoid == "add" and term.kind == _SELECT and _is_zero(term.parts[2]):
+            value = self._selected_sum(value)
+            if value.term is term:
+                return None
+            instance, term = value.instance, value.term
+        if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))):
+            return None
+        parts = []
+        for number in range(len(term.parts)):
+            part = self.part(value, number)
+            if present is not None:
+                bits = numbers.neutral(monoid, part.element)
+                if bits is None:
+                    return None
+                part = self.choice(present, part, self.number(index_maps.constant(bits), part.element, shape))
+            parts.append(self._total(monoid, part, label, size))
+        return self.elementwise(term.operation, term.element, parts)
+
+    def linear(self, term: Term, slots: frozenset[int]) -> str:
+        """Whether a term is `linear` in the sums over the sets in these slots, `constant` or neither, `no`."""
+        used = slots & {i for i, kind in enumerate(term.kinds) if kind == SET}
+        if not used:
+            return "constant"
+        key = (term, used)
+        found = self._linear.get(key)
+        if found is None:
+            found = self._linear[key] = self._is_linear(term, used)
+        return found
+
+    def _is_linear(self, term: Term, slots: frozenset[int]) -> str:
+        parts = [
+            self.linear(part, frozenset(i for i, ref in enumerate(refs) if ref in slots and isinstance(ref, int)))
+            for part, refs in zip(term.parts, term.refs, strict=True)
+        ]
+        if "no" in parts:
+            return "no"
+        if term.kind == SUM:
+            own = sum(ref in slots for ref in term.own)
+            if term.operation[1] != "add" or own + parts.count("linear") > 1:
+                return "no"
+            return "linear"
+        zeros = [part == "linear" or _is_zero(each) for part, each in zip(parts, term.parts, strict=True)]
+        if term.kind == CHOICE:
+            return "linear" if all(zeros) else "no"
+        if term.kind in _CONVERTS and not numbers.is_float(term.parts[0].element):
+            return "no"  # integers may have wrapped around
+        positions = {i for i, part in enumerate(parts) if part == "linear"}
+        for together in _linear_in(str(term.kind), term.element):
+            if positions <= set(together) and all(zeros[i] for i in together):
+                return "linear"
+        return "no"
+
+
+def _opposite(mask: Integers) -> Integers:
+    return np.where(mask == ANY, ANY, 1 - mask)
+
+
+def _dims(mask: IndexMap) -> tuple[Label, ...]:
+    return tuple(label for label in mask.labels if label.kind == "dim")
+
+
+def _factors(mask: IndexMap) -> list[tuple[IndexMap, IndexMap]]:
+    """A mask over several dimensions as the conjunction of one of the first of these, and the rest, if it is one."""
+    over = _dims(mask)
+    if len(over) < 2:
+        return []
+    axis = mask.labels.index(over[0])
+    table = mask.table == 1
+    first_axes = tuple(i for i, label in enumerate(mask.labels) if label in over[1:])
+    part, rest = table.any(axis=first_axes, keepdims=True), table.any(axis=axis, keepdims=True)
+    if not bool((table == (part & rest)).all()) or bool(part.all()):
+        return []
+    return [(integer_map(mask.labels, part.astype(np.int64)), integer_map(mask.labels, rest.astype(np.int64)))]
+
+
+def _is_before(which: IndexMap, mask: IndexMap) -> bool:
+    """Whether a choice is by an earlier dimension."""
+    return _dims(which) < _dims(mask)
+
+
+def _is_positive_zero(term: Term) -> bool:
+    return _is_zero(term) and _is_constant(term, lambda bits: bits == 0)
+
+
+def _is_zero(term: Term) -> bool:
+    if term.kind == "stablehlo.complex":
+        return all(map(_is_zero, term.parts))
+    return _is_constant(term, lambda bits: numbers.is_zero(bits, term.element))
+
+
+def _is_constant(term: Term, holds: Callable[[int], bool]) -> bool:
+    return term.kind == CONSTANT and holds(int(term.operation[1]))  # type: ignore[call-overload]
+
+
+_CONVERTS = frozenset({"stablehlo.convert"})
+
+
+def _linear_in(name: str, element: str) -> tuple[tuple[int, ...], ...]:
+    """The operands that an operation is linear in together, each of these tuples."""
+    if name in _CONVERTS:
+        return ((0,),) if numbers.is_float(element) else ()
+    if name == "stablehlo.select":
+        return ((1, 2),)
+    traits = traits_of(name)
+    if element == "i1" or (traits.floats_only and not numbers.is_float(element)):
+        return ()
+    return traits.linear
+
+
+def _alone(name: str, element: str) -> list[int]:
+    """The operands that it is linear in by themselves."""
+    if name in _CONVERTS:
+        return [0]
+    return [together[0] for together in _linear_in(name, element) if len(together) == 1]
+
+
+def _together(monoid: str, name: str, element: str) -> tuple[int, ...]:
+    """The operands of an operation that a sum of results can be left to, all together."""
+    if name == f"stablehlo.{monoid}":
+        return (0, 1)
+    return max(_linear_in(name, element), key=len, default=()) if monoid == "add" else ()

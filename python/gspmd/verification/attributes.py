@@ -1,0 +1,91 @@
+"""What attributes of operations say, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from gspmd.transforms.ir.operations import Block, Operation
+from gspmd.verification.index_maps import Integers
+from gspmd.verification.not_known import NotKnown
+from gspmd.verification.numbers import bits_of, float_bits, is_float
+
+
+def ints(op: Operation, name: str) -> list[int]:
+    """An attribute that is a list of integers; empty when absent."""
+    attribute = op.attributes.get(name)
+    if attribute is None:
+        return []
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return [int(x) for x in np.array(ir.DenseIntElementsAttr(attribute)).reshape(-1)]
+    return [int(x) for x in attribute]
+
+
+def integer(op: Operation, name: str, default: int = 0) -> int:
+    attribute = op.attributes.get(name)
+    return default if attribute is None else int(attribute.value)
+
+
+def table(attribute: Any, shape: tuple[int, ...]) -> Integers:
+    """A matrix of integers, as replica groups are."""
+    return np.array(ir.DenseIntElementsAttr(attribute), np.int64).reshape(shape)
+
+
+def shape_of(attribute: Any) -> tuple[int, ...]:
+    return tuple(ir.ShapedType(attribute.type).shape)
+
+
+def elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
+    """The numbers of a dense constant, as `numbers` has them; of rank 0 if they are all the same. Raises NotKnown."""
+    if not isinstance(attribute, ir.DenseElementsAttr) or (bits_of(element) is None and not is_float(element)):
+        raise NotKnown(f"constants of type '{element}'")
+    if attribute.is_splat:
+        value = attribute.get_splat_value()
+        given = value.value
+        return np.asarray(float_bits(float(given)) if is_float(element) else _signed(int(given), element), np.int64)
+    if is_float(element):
+        floats = _floats(attribute, element)
+        return np.asarray(floats.astype(np.float64).view(np.int64).reshape(shape))
+    return np.array(ir.DenseIntElementsAttr(attribute)).astype(np.int64).reshape(shape)
+
+
+def _signed(value: int, element: str) -> int:
+    return value - 2**64 if element in ("ui64", "i64") and value >= 2**63 else value
+
+
+def _floats(attribute: Any, element: str) -> Any:
+    try:
+        return np.array(ir.DenseFPElementsAttr(attribute), np.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise NotKnown(f"constants of type '{element}'") from None
+
+
+def notes(op: Operation, names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Attributes as text, but for those that say what they are by default."""
+    found = []
+    for name, default in names.items():
+        attribute = op.attributes.get(name)
+        text = default if attribute is None else str(attribute)
+        if text != default:
+            found.append((name, text))
+    return tuple(found)
+
+
+def reducer(block: Block) -> str | None:
+    """The operation by which a region combines two elements, without its dialect; None if it does anything else."""
+    inside = list(block)
+    if len(inside) != 2 or len(block.arguments) != 2:
+        return None
+    op, terminator = inside
+    if set(op.operands) != set(block.arguments) or list(terminator.operands) != op.results:
+        return None
+    name = op.name.removeprefix("stablehlo.")
+    if op.results[0].type.element == "i1":
+        name = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}.get(name, name)
+    return name if name in MONOIDS else None
+
+
+MONOIDS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})

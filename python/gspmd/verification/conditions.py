@@ -1,0 +1,451 @@
+"""Conditions on integers that are not known: that one is a certain number, or within certain bounds.
+
+A device that has a part of a table looks up what it has, counted from where its part begins, and zeros for the rest.
+Here such conditions are brought to one form, on the index as the given program has it, so that what the devices find
+is a sum over the rows that they have, and all of them together the look-up of the given program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.verification import index_maps, numbers
+from gspmd.verification.algebra import BITCAST, Algebra
+from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise
+from gspmd.verification.numbers import is_float
+from gspmd.verification.ordered import as_ordered, from_ordered
+from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance
+from gspmd.verification.values import SymbolicValue
+
+_EQUAL = "EQ"
+_COMPARE, _SELECT, _AND = "stablehlo.compare", "stablehlo.select", "stablehlo.and"
+_MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Bounds:
+    """From where to where, both included, an integer lies; None where nothing is said."""
+
+    low: IndexMap | None = None
+    high: IndexMap | None = None
+
+
+class Conditions(Algebra):
+    """Makes values of conditions."""
+
+    def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
+        """As `Algebra.elementwise`, with conditions and what they select in one form."""
+        name = operation[0]
+        made: SymbolicValue | None = None
+        if name == _COMPARE and "total" not in operation and numbers.bits_of(values[0].element):
+            made = self._compared(str(operation[1]), values)
+        elif name == _AND and element == "i1":
+            made = self._all_of(self._conjuncts(values[0]) + self._conjuncts(values[1]))
+        elif name == _SELECT:
+            made = as_ordered(self, *values) or self._selected(*values)
+        elif name == BITCAST and is_float(element):
+            made = from_ordered(self, values[0])
+        elif name == "stablehlo.clamp":
+            made = self._fixed(*values)
+        if made is None:
+            return super().elementwise(operation, element, values)
+        # of a selection, what is not selected need not be known
+        deciding = values[:1] if name == _SELECT else values
+        valid = [mask for value in deciding for mask in value.valid]
+        return self.of(made.instance, values[0].shape, [*made.valid, *valid])
+
+    def _fixed(self, low: SymbolicValue, value: SymbolicValue, high: SymbolicValue) -> SymbolicValue | None:
+        """A clamp between limits that are one number, or that the value never reaches."""
+        least, most = self.known(low), self.known(high)
+        if least is None or most is None or not (least.is_constant and most.is_constant):
+            return None
+        if least.value == most.value:
+            return low
+        lowest, highest = self.range_of(value) if numbers.bits_of(value.element) else (ANY, -ANY)
+        return value if least.value <= lowest and highest <= most.value else None
+
+    # ---- comparisons with numbers ----
+
+    def _compared(self, direction: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
+        left, right = values
+        if self.known(left) is not None and self.known(right) is None:
+            left, right, direction = right, left, _MIRRORED[direction]
+        number = self.known(right)
+        if number is None or self.known(left) is not None:
+            return None
+        if direction == _EQUAL:
+            return self.equal(left, number)
+        return self._bounded(direction, left, number)
+
+    def equal(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue:
+        """Whether integers are these numbers."""
+        element, shape = value.element, value.shape
+        known = self.known(value)
+        if known is not None:
+            same = pointwise(lambda a, b: np.where((a == ANY) | (b == ANY), ANY, a == b), known, number)
+            return self.number(same, "i1", shape)
+        least, most = self.range_of(value)
+        within = pointwise(lambda n: np.where(n == ANY, ANY, (n >= least) & (n <= most)), number)
+        if not (within.is_constant and within.value == 1):
+            kept = pointwise(lambda n, m: np.where(m == 1, n, ANY), number, within)
+            if kept.is_constant and kept.value == ANY:
+                return self.number(index_maps.constant(0), "i1", shape)
+            return self.choice(within, self.equal(value, kept), self.number(index_maps.constant(0), "i1", shape))
+        kind = value.term.kind
+        if kind == "stablehlo.convert" and numbers.bits_of((part := self.part(value, 0)).element):
+            low, high = numbers.range_of_type(element)
+            inner = self.range_of(part)
+            if low <= inner[0] and inner[1] <= high:
+                return self.equal(part, number)
+        shifted = self._shifted(value)
+        if shifted is not None:
+            part, offset = shifted
+            moved = pointwise(
+                lambda n, o: np.where((n == ANY) | (o == ANY), ANY, numbers.wrapped(n - o, element)), number, offset
+            )
+            return self.equal(part, moved)
+        reflected = self._reflected(value)
+        if reflected is not None:
+            part, known_ = reflected
+            moved = pointwise(
+                lambda n, o: np.where((n == ANY) | (o == ANY), ANY, numbers.wrapped(o - n, element)), number, known_
+            )
+            return self.equal(part, moved)
+        limits = self._clamp_limits(value)
+        if limits is not None:
+            given = number.table[number.table != ANY]
+            if given.size and given.min() > limits[0] and given.max() < limits[1]:
+                return self.equal(self.part(value, 1), number)
+        return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
+
+    def _reflected(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
+        """Of a known integer less another one the other one, and the known one, if it is one."""
+        if value.term.kind == "stablehlo.negate":
+            return self.part(value, 0), index_maps.constant(0)
+        if value.term.kind != "stablehlo.subtract":
+            return None
+        known = self.known(self.part(value, 0))
+        return None if known is None else (self.part(value, 1), known)
+
+    def _shifted(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
+        """Of a sum of an integer and a known one both, if it is one."""
+        kind = value.term.kind
+        if kind not in ("stablehlo.add", "stablehlo.subtract") or value.element == "i1":
+            return None
+        parts = [self.part(value, 0), self.part(value, 1)]
+        known = [self.known(part) for part in parts]
+        if kind == "stablehlo.add" and known[0] is not None:
+            return parts[1], known[0]
+        if known[1] is None:
+            return None
+        if kind == "stablehlo.add":
+            return parts[0], known[1]
+        return parts[0], pointwise(lambda o: np.where(o == ANY, ANY, -o), known[1])
+
+    def _clamp_limits(self, value: SymbolicValue) -> tuple[int, int] | None:
+        """The limits of a clamp to constants."""
+        if value.term.kind != "stablehlo.clamp":
+            return None
+        low, high = value.term.parts[0], value.term.parts[2]
+        if low.kind != CONSTANT or high.kind != CONSTANT:
+            return None
+        return int(low.operation[1]), int(high.operation[1])  # type: ignore[call-overload]
+
+    def _bounded(self, direction: str, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
+        """A comparison with numbers that are counted from elsewhere, if nothing wraps around on the way."""
+        reflected = self._reflected(value)
+        if reflected is not None and self._is_exact_difference(*reflected, value.element):
+            part, known = reflected
+            moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, o - n), number, known)
+            least, most = numbers.range_of_type(part.element)
+            given = moved.table[moved.table != ANY]
+            if given.size and (given.min() < least or given.max() > most):
+                return None
+            mirrored = (_COMPARE, _MIRRORED[direction], part.element)
+            return self.elementwise(mirrored, "i1", [part, self.number(moved, part.element, value.shape)])
+        base, offset = self.base(value)
+        if base is value:
+            return None
+        moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, n - o), number, offset)
+        least, most = numbers.range_of_type(base.element)
+        given = moved.table[moved.table != ANY]
+        if given.size and (given.min() < least or given.max() > most):
+            return None
+        operation = (_COMPARE, direction, base.element)
+        return self.elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
+
+    def base(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap]:
+        """What an integer is counted from, and where: value = base + offset, as integers that do not wrap around."""
+        offset = index_maps.constant(0)
+        while True:
+            kind = value.term.kind
+            if kind == "stablehlo.convert" and numbers.bits_of((part := self.part(value, 0)).element):
+                low, high = numbers.range_of_type(value.element)
+                inner = self.range_of(part)
+                if part.element == "i1" or not (low <= inner[0] and inner[1] <= high):
+                    return value, offset
+                value = part
+                continue
+            shifted = self._shifted(value)
+            if shifted is None or not self._is_exact(*shifted, value.element):
+                return value, offset
+            value = shifted[0]
+            offset = pointwise(lambda a, b: np.where((a == ANY) | (b == ANY), ANY, a + b), offset, shifted[1])
+
+    def _is_exact_difference(self, part: SymbolicValue, known: IndexMap, element: str) -> bool:
+        least, most = self.range_of(part)
+        given = known.table[known.table != ANY]
+        low, high = numbers.range_of_type(element)
+        return not given.size or bool(low <= given.min() - most and given.max() - least <= high)
+
+    def _is_exact(self, part: SymbolicValue, offset: IndexMap, element: str) -> bool:
+        least, most = self.range_of(part)
+        given = offset.table[offset.table != ANY]
+        if not given.size:
+            return True
+        low, high = numbers.range_of_type(element)
+        return bool(low <= least + given.min() and most + given.max() <= high)
+
+    def range_of(self, value: SymbolicValue) -> tuple[int, int]:
+        """Numbers that an integer lies between."""
+        least, most = numbers.range_of_type(value.element)
+        kind = value.term.kind
+        known = self.known(value)
+        if known is not None:
+            given = known.table[known.table != ANY]
+            return (int(given.min()), int(given.max())) if given.size else (0, 0)
+        limits = self._clamp_limits(value)
+        if limits is not None:
+            low, high = self.range_of(self.part(value, 1))
+            return min(max(low, limits[0]), limits[1]), min(max(high, limits[0]), limits[1])
+        if kind == "stablehlo.convert" and numbers.bits_of((part := self.part(value, 0)).element):
+            low, high = self.range_of(part)
+            if least <= low and high <= most:
+                return low, high
+        shifted = self._shifted(value)
+        if shifted is not None and self._is_exact(*shifted, value.element):
+            low, high = self.range_of(shifted[0])
+            given = shifted[1].table[shifted[1].table != ANY]
+            return (low + int(given.min()), high + int(given.max())) if given.size else (low, high)
+        if kind == CHOICE:
+            ranges = [self.range_of(leaf) for leaf in self.leaves(value)]
+            return min(low for low, _ in ranges), max(high for _, high in ranges)
+        return least, most
+
+    # ---- conjunctions ----
+
+    def _conjuncts(self, value: SymbolicValue) -> list[SymbolicValue]:
+        if value.term.kind == _AND and value.element == "i1":
+            return self._conjuncts(self.part(value, 0)) + self._conjuncts(self.part(value, 1))
+        return [value]
+
+    def _all_of(self, conditions: Sequence[SymbolicValue]) -> SymbolicValue:
+        """A conjunction, of known conditions as a choice."""
+        shape = conditions[0].shape
+        no = self.number(index_maps.constant(0), "i1", shape)
+        unknown: dict[Instance, SymbolicValue] = {}
+        masks = []
+        for condition in conditions:
+            known = self.known(condition)
+            if known is not None:
+                masks.append(known)
+            elif (parts_ := self.without(condition, self.is_zero_term)) is not None:
+                mask, yes, _ = parts_
+                masks.append(mask)
+                unknown.update((each.instance, each) for each in self._conjuncts(yes))
+            else:
+                unknown[condition.instance] = condition
+        given = self._within_bounds(self._exactly(list(unknown.values())))
+        if any(self.known(each) is not None or each.term.kind == CHOICE for each in given):
+            more = self._all_of(given) if given != list(unknown.values()) else None
+            if more is not None:
+                for mask in masks:
+                    more = self.choice(mask, more, no)
+                return more
+        unknown = {each.instance: each for each in given}
+        parts = sorted(unknown.values(), key=lambda part: part.term.number)
+        made = parts[0] if parts else self.number(index_maps.constant(1), "i1", shape)
+        for part in parts[1:]:
+            made = super().elementwise((_AND,), "i1", [made, part])
+        for mask in masks:
+            made = self.choice(mask, made, no)
+        return made
+
+    def _exactly(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
+        """Bounds that leave an integer one number only, as an equality."""
+        bounds: dict[Instance, _Bounds] = {}
+        bounding = [each for each in conditions if self._note(each, bounds)]
+        found = [each for each in conditions if each not in bounding]
+        for each in bounding:
+            subject = self.part(each, 0)
+            known = bounds[subject.instance]
+            if known.low is None or known.low is not known.high:
+                found.append(each)
+            elif (equal := self.equal(subject, known.low)) not in found:
+                found.append(equal)
+        return found
+
+    # ---- what is selected ----
+
+    def _selected(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
+        if yes.instance == no.instance:
+            return yes
+        if yes.term.kind == _SELECT and self.part(yes, 0).instance == condition.instance:
+            return self.elementwise((_SELECT,), yes.element, [condition, self.part(yes, 1), no])
+        replaced = self._kept(condition, yes, no)
+        if replaced is not None:
+            return replaced
+        if condition.term.kind == CHOICE:
+            chosen = [self.elementwise((_SELECT,), yes.element, [each, yes, no]) for each in self.leaves(condition)]
+            which = self.selector(condition)
+            made = chosen[-1]
+            for number, each in reversed(list(enumerate(chosen[:-1]))):
+                here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
+                made = self.choice(here, each, made)
+            return made
+        if self.known(condition) is not None or not self.is_zero(no):
+            return None
+        if (parts := self.without(yes, self.is_zero_term)) is not None:
+            mask, part, _ = parts
+            return self.choice(mask, self.elementwise((_SELECT,), yes.element, [condition, part, no]), no)
+        if yes.term.kind == _SELECT and self.is_zero(self.part(yes, 2)):
+            both = self._all_of([*self._conjuncts(condition), *self._conjuncts(self.part(yes, 0))])
+            return self.elementwise((_SELECT,), yes.element, [both, self.part(yes, 1), no])
+        if self._is_lookup(yes):
+            return self._guarded(condition, yes)
+        return None
+
+    def _kept(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
+        """What is put in one place, if it is that on a further condition, and what has been there otherwise."""
+        if yes.term.kind != _SELECT or condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
+            return None
+        index, number = self.part(condition, 0), self.known(self.part(condition, 1))
+        if number is None or len(number.labels) != 1 or number.labels[0].kind != "dim":
+            return None
+        axis, rank = number.labels[0].number, len(no.shape)
+        size = no.shape[axis]
+        if number is not counted(dim(axis), size):
+            return None
+        shape = (*no.shape, size)
+        every = self.moved(no, shape, {dim(axis): counted(dim(rank), size)})
+        here = self.equal(dataclasses.replace(index, shape=shape), counted(dim(rank), size))
+        there = self.elementwise((_SELECT,), no.element, [here, every, self.zero(no.element, shape)])
+        if self.total("add", there, rank).instance != self.part(yes, 2).instance:
+            return None
+        both = self._all_of([condition, *self._conjuncts(self.part(yes, 0))])
+        return self.elementwise((_SELECT,), no.element, [both, self.part(yes, 1), no])
+
+    def _is_lookup(self, value: SymbolicValue) -> bool:
+        term = value.term
+        if term.operation != (SUM, "add"):
+            return False
+        part = term.parts[0]
+        if any(kind == SET and isinstance(ref, BoundSlot) for kind, ref in zip(part.kinds, term.refs[0], strict=True)):
+            return False
+        return (
+            part.kind == _SELECT
+            and part.parts[2].kind == CONSTANT
+            and self.is_zero(SymbolicValue(part.parts[2], (), ()))
+        )
+
+    def unfolded(self, value: SymbolicValue) -> tuple[SymbolicValue, list[IndexMap]]:
+        """The summands of a sum, with a dimension for each of its sets; and how often each of them counts."""
+        term, rank = value.term, len(value.shape)
+        sets = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.own]
+        columns: dict[BoundSlot, IndexMap] = {}
+        counts, sizes = [], []
+        for j, each in enumerate(sets):
+            assert isinstance(each, IndexMap)
+            label = dim(rank + j)
+            sizes.append(each.table.shape[-2])
+            counts.append(integer_map([*each.labels, label], each.table[..., -1]))
+            for column in range(each.columns or 0):
+                columns[BoundSlot(j, column)] = integer_map([*each.labels, label], each.table[..., column])
+        bindings = [
+            columns[ref] if isinstance(ref, BoundSlot) else value.maps[ref] if isinstance(ref, int) else ref
+            for ref in term.refs[0]
+        ]
+        return self.value(term.parts[0], bindings, (*value.shape, *sizes)), counts
+
+    def _guarded(self, condition: SymbolicValue, value: SymbolicValue) -> SymbolicValue | None:
+        """A look-up that counts only on a condition, as a look-up on both."""
+        rank = len(value.shape)
+        body, counts = self.unfolded(value)
+        if body.term.kind != _SELECT or any((each.table > 1).any() for each in counts):
+            return None
+        found = self._conjuncts(self.part(body, 0))
+        guards = [dataclasses.replace(each, shape=body.shape) for each in self._conjuncts(condition)]
+        both = self._all_of([*found, *guards])
+        zero = self.zero(value.element, body.shape)
+        made = self.elementwise((_SELECT,), value.element, [both, self.part(body, 1), zero])
+        for count in counts:
+            made = self.choice(pointwise(lambda c: np.minimum(c, 1), count), made, zero)
+        for axis in reversed(range(rank, len(body.shape))):
+            made = self.total("add", made, axis)
+        return self.of(made.instance, value.shape, [*made.valid, *value.valid])
+
+    def _within_bounds(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
+        """Equalities of integers within bounds, without these bounds, and without clamps to wider ones."""
+        bounds: dict[Instance, _Bounds] = {}
+        bounding = [each for each in conditions if self._note(each, bounds)]
+        if not bounding:
+            return conditions
+        used: set[Instance] = set()
+        others = [self._within(each, bounds, used) for each in conditions if each not in bounding]
+        return [*others, *(each for each in bounding if self.part(each, 0).instance not in used)]
+
+    def _note(self, guard: SymbolicValue, bounds: dict[Instance, _Bounds]) -> bool:
+        """Keep what a comparison says of the bounds of an integer; False if it says something else."""
+        if guard.term.kind != _COMPARE or "total" in guard.term.operation:
+            return False
+        left, right = self.part(guard, 0), self.part(guard, 1)
+        number = self.known(right)
+        if number is None or not numbers.bits_of(left.element):
+            return False
+        direction = str(guard.term.operation[1])
+        known = bounds.get(left.instance, _Bounds())
+        if direction in ("GE", "GT"):
+            low = number if direction == "GE" else _plus(number, 1)
+            known = _Bounds(low if known.low is None else pointwise(np.maximum, known.low, low), known.high)
+        elif direction in ("LE", "LT"):
+            high = number if direction == "LE" else _plus(number, -1)
+            known = _Bounds(known.low, high if known.high is None else pointwise(np.minimum, known.high, high))
+        else:
+            return False
+        bounds[left.instance] = known
+        return True
+
+    def _within(self, condition: SymbolicValue, bounds: dict[Instance, _Bounds], used: set[Instance]) -> SymbolicValue:
+        """An equality of an integer within bounds: no clamp to wider ones matters."""
+        if condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
+            return condition
+        left, number = self.part(condition, 0), self.known(self.part(condition, 1))
+        limits = self._clamp_limits(left)
+        inner = self.part(left, 1) if limits is not None else left
+        base, offset = self.base(inner)
+        known = bounds.get(base.instance)
+        if number is None or known is None or known.low is None or known.high is None:
+            return condition
+        if limits is not None:
+            low = pointwise(lambda a, o: a + o - limits[0], known.low, offset)
+            high = pointwise(lambda a, o: limits[1] - a - o, known.high, offset)
+            empty = pointwise(lambda a, b: a > b, known.low, known.high)
+            if not _all(lambda a, b, e: (e == 1) | ((a >= 0) & (b >= 0)), low, high, empty):
+                return condition
+        moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, n - o), number, offset)
+        inside = pointwise(lambda n, a, b: np.where(n == ANY, ANY, (n >= a) & (n <= b)), moved, known.low, known.high)
+        used.add(base.instance)
+        return self.choice(inside, self.equal(base, moved), self.number(index_maps.constant(0), "i1", condition.shape))
+
+
+def _plus(number: IndexMap, by: int) -> IndexMap:
+    return pointwise(lambda n: np.where(n == ANY, ANY, n + by), number)
+
+
+def _all(holds: Any, *maps: IndexMap) -> bool:
+    made = pointwise(lambda *tables: holds(*tables).astype(np.int64), *maps)
+    return made.is_constant and made.value == 1

@@ -1,0 +1,48 @@
+"""Whether a value is what it should be, wherever that matters."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from gspmd.verification import index_maps
+from gspmd.verification.algebra import Algebra
+from gspmd.verification.index_maps import Integers, Label, pointwise
+from gspmd.verification.values import SymbolicValue
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a value is not the other one, and where: digits of the device, and an index."""
+
+    reason: str
+    place: dict[Label, int]
+
+
+UNLIKE = "it is computed otherwise"
+ELSEWHERE = "it is another element"
+UNKNOWN_CONTENT = "nothing is known of an element that has to be there"
+
+
+def difference(algebra: Algebra, wanted: SymbolicValue, found: SymbolicValue) -> Mismatch | None:
+    """The first difference of a value from what is wanted, None if there is none."""
+    for mask in found.valid:
+        good = pointwise(lambda m, *others: _implied(m, others), mask, *wanted.valid)
+        place = index_maps.disagreement(good, index_maps.constant(1))
+        if place is not None:
+            return Mismatch(UNKNOWN_CONTENT, place)
+    seen = algebra.value(found.term, found.maps, found.shape, wanted.valid)
+    if wanted.term is not seen.term:
+        return Mismatch(UNLIKE, {})
+    for left, right in zip(wanted.maps, seen.maps, strict=True):
+        place = index_maps.disagreement(left, right)
+        if place is not None:
+            return Mismatch(ELSEWHERE, place)
+    return None
+
+
+def _implied(mask: Integers, others: tuple[Integers, ...]) -> Integers:
+    where = functools.reduce(np.logical_and, [other == 1 for other in others], np.True_)
+    return np.asarray((mask == 1) | ~np.asarray(where), np.int64)

@@ -1,0 +1,93 @@
+"""Operations that compute every element from the same element of their operands."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ops import every_row
+from gspmd.verification import index_maps
+from gspmd.verification.attributes import elements
+from gspmd.verification.index_maps import counted, dim, integer_map
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.numbers import bits_of
+from gspmd.verification.values import SymbolicValue
+
+_UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted"})
+
+
+def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
+    """The name of an operation and what its attributes say of what it computes."""
+    said = sorted(
+        f"{name}={attribute}"
+        for name, attribute in op.attributes.items()
+        if name not in _UNSAID and name not in without and not name.startswith(("gspmd.", "xla."))
+    )
+    return (op.name, *said)
+
+
+def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
+    """A scalar as all elements of a shape."""
+    return value if value.shape == tuple(shape) else dataclasses.replace(value, shape=tuple(shape))
+
+
+def _of_elements(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    shape = op.results[0].type.shape
+    given = [spread(value, shape) for value in values]
+    algebra = machine.algebra
+    described_op = described(op)
+    return [
+        algebra.elementwise((*described_op, index) if index else described_op, result.type.element, given)
+        for index, result in enumerate(op.results)
+    ]
+
+
+def _compare(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    direction = str(op.attributes["comparison_direction"]).split()[-1].rstrip(">")
+    of = values[0].element
+    kind = str(op.attributes.get("compare_type", ""))
+    total = ("total",) if "TOTALORDER" in kind else ()
+    return [machine.algebra.elementwise((op.name, direction, *total, of), "i1", values)]
+
+
+def _constant(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    type_ = op.results[0].type
+    numbers = elements(op.attributes["value"], type_.shape, type_.element)
+    labels = [dim(i) for i in range(type_.rank)] if numbers.ndim else []
+    if 0 in type_.shape:
+        labels, numbers = [], numbers.sum()
+    return [machine.algebra.number(integer_map(labels, numbers), type_.element, type_.shape)]
+
+
+def _iota(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    type_, along = op.results[0].type, int(op.attributes["iota_dimension"].value)
+    size = type_.shape[along]
+    counting = type_.element if bits_of(type_.element) else "i32"
+    made = machine.algebra.number(counted(dim(along), size), counting, type_.shape)
+    return [machine.algebra.elementwise(("stablehlo.convert",), type_.element, [made])]
+
+
+def _partition_id(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    return [machine.algebra.number(machine.devices.partition_id, op.results[0].type.element, ())]
+
+
+def _replica_id(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    return [machine.algebra.number(index_maps.constant(0), op.results[0].type.element, ())]
+
+
+def _same(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    return values
+
+
+MEANINGS: dict[str, Meaning] = {
+    **{name: _of_elements for name, row in every_row().items() if row.traits.elementwise and "." in name},
+    "stablehlo.compare": _compare,
+    "stablehlo.constant": _constant,
+    "stablehlo.iota": _iota,
+    "stablehlo.partition_id": _partition_id,
+    "stablehlo.replica_id": _replica_id,
+    "stablehlo.optimization_barrier": _same,
+    "sdy.sharding_constraint": _same,
+    "sdy.reshard": _same,
+}

@@ -1,0 +1,139 @@
+"""Operations of which only this is said: along which dimensions they compute element by element.
+
+That is what passes through their sharding rule. Along all others they take their operands whole: the result is the same
+function of the same whole operands, or nothing is known of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gspmd.dialect.errors import Error
+from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
+from gspmd.transforms.ir.op_info import InfoReader, has_side_effect
+from gspmd.transforms.ir.operations import Block, Operation
+from gspmd.transforms.ir.operations import Value as Name
+from gspmd.transforms.ops import every_row
+from gspmd.verification.index_maps import IndexMap, Label, bound, counted, dim, integer_map
+from gspmd.verification.meaning.elementwise import described
+from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.not_known import NotKnown
+from gspmd.verification.terms import INDEX, Instance
+from gspmd.verification.values import SymbolicValue
+
+
+def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    """What an operation makes, as terms of what its rule says."""
+    if has_side_effect(op.attributes):
+        raise NotKnown("it does more than to compute its results")
+    rule = _rule(op)
+    passing = _passing(rule) if rule is not None else set()
+    key = (*described(op), *(region_text(region) for region in op.regions))
+    found = []
+    for number, result in enumerate(op.results):
+        shape = result.type.shape
+        dims = rule.results[number] if rule is not None else ()
+        places = {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
+        whole = [d for d in range(len(shape)) if d not in places.values()]
+        parts: list[Instance] = []
+        layout: list[tuple[object, ...]] = []
+        valid: list[IndexMap] = []
+        labels = 0
+        for value, dims in zip(values, rule.operands if rule is not None else [()] * len(values), strict=True):
+            part, said, masks, labels = _operand(machine, value, dims, places, shape, labels)
+            parts.append(part)
+            layout.append(said)
+            valid += masks
+        own = [(INDEX, counted(dim(d), shape[d])) for d in whole]
+        sizes = tuple((d, shape[d]) for d in whole)
+        operation = (*key, number, tuple(layout), sizes, tuple(sorted(places.values())))
+        term = machine.algebra.terms.make(operation, result.type.element, parts, own)
+        found.append(machine.algebra.of(term, shape, valid))
+    return found
+
+
+def _operand(
+    machine: Execution,
+    value: SymbolicValue,
+    dims: Sequence[tuple[int, ...]],
+    places: dict[int, int],
+    shape: Sequence[int],
+    labels: int,
+) -> tuple[Instance, tuple[object, ...], list[IndexMap], int]:
+    """An operand, passing dimensions as the result has them, and the others bound; which are which; what is valid."""
+    moved: dict[Label, IndexMap] = {}
+    said: list[object] = []
+    bound_labels = []
+    for d, size in enumerate(value.shape):
+        factors = dims[d] if d < len(dims) else ()
+        if len(factors) == 1 and factors[0] in places:
+            moved[dim(d)] = counted(dim(places[factors[0]]), size)
+            said.append(places[factors[0]])
+        else:
+            moved[dim(d)] = counted(bound(labels), size)
+            said.append(("whole", size))
+            bound_labels.append(bound(labels))
+            labels += 1
+    # dimensions get labels that no value has: everything at once, so that none is taken for another
+    made = machine.algebra.moved(value, value.shape, moved)
+    return made.instance, tuple(said), [_all_bound(mask, bound_labels) for mask in made.valid], labels
+
+
+def _all_bound(mask: IndexMap, labels: Sequence[Label]) -> IndexMap:
+    """Whether a mask is 1 along all of these labels."""
+    axes = tuple(i for i, label in enumerate(mask.labels) if label in labels)
+    rest = [label for label in mask.labels if label not in labels]
+    return integer_map(rest, (mask.table == 1).all(axis=axes).astype(np.int64))
+
+
+def _rule(op: Operation) -> OpShardingRule | None:
+    row = every_row().get(op.name)
+    if row is None:
+        return None
+    info = InfoReader()(op, tuple(operand.type for operand in op.operands))
+    try:
+        return row.rule(info)
+    except Error:
+        return None
+
+
+def _passing(rule: OpShardingRule) -> set[int]:
+    """The factors along which the operation computes element by element: single dimensions of all results.
+
+    What is in no operand tells results apart by their places, and is none of these.
+    """
+    found = set()
+    taken = {factor for tensor in rule.operands for dims in tensor for factor in dims}
+    for factor, kind in enumerate(rule.kinds):
+        alone = all(any(dims == (factor,) for dims in tensor) for tensor in rule.results) and all(
+            dims == (factor,) for tensor in rule.tensors for dims in tensor if factor in dims
+        )
+        if kind is PASS_THROUGH and alone and factor in taken - rule.blocked:
+            found.add(factor)
+    return found
+
+
+def region_text(block: Block, names: dict[Name, str] | None = None) -> str:
+    """What a region does, whatever its values are called. Raises NotKnown for one that uses values of outside."""
+    known = {} if names is None else names
+    known.update((argument, f"a{len(known)}.{argument.type.text}") for argument in block.arguments)
+    lines = []
+    for op in block:
+        if any(operand not in known for operand in op.operands):
+            raise NotKnown("a region that uses values of outside")
+        operands = ",".join(known[operand] for operand in op.operands)
+        inner = ";".join(region_text(region, dict(known)) for region in op.regions)
+        lines.append(f"{'|'.join(described(op))}({operands}){{{inner}}}:{','.join(r.type.text for r in op.results)}")
+        known.update((result, f"v{len(known)}") for result in op.results)
+    return "\n".join(lines)
+
+
+_DEVICES = frozenset({"stablehlo.rng"})  # not a function of its operands
+
+MEANINGS: dict[str, Meaning] = {
+    name: opaque
+    for name, row in every_row().items()
+    if row.traits.is_plain and not row.traits.communicates and name not in _DEVICES and "." in name
+}

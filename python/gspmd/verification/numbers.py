@@ -1,0 +1,190 @@
+"""Numbers that are known: their types, and what operations make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, pointwise
+
+Compute = Callable[..., Any]
+
+
+def bits_of(element: str) -> int | None:
+    """The width of an integer type, 1 of booleans; None for any other type."""
+    digits = element.removeprefix("u").removeprefix("i")
+    return int(digits) if digits.isdigit() and element.startswith(("i", "ui")) else None
+
+
+def range_of_type(element: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits = bits_of(element)
+    assert bits is not None
+    if bits == 1 or element.startswith("u"):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def wrapped(table: Integers, element: str) -> Integers:
+    """Integers as the type keeps them; those of 64 bits are as signed ones."""
+    bits = bits_of(element)
+    assert bits is not None
+    if bits >= 64:
+        return table
+    least, _ = range_of_type(element)
+    return ((table - least) & ((1 << bits) - 1)) + least
+
+
+def float_bits(value: float) -> int:
+    """The number that stands for a float."""
+    return int(np.array(value, np.float64).view(np.int64))
+
+
+def is_float(element: str) -> bool:
+    return element.startswith(("f", "bf", "tf"))
+
+
+def is_zero(bits: int, element: str) -> bool:
+    """Whether a number is zero, of either sign."""
+    return bits == 0 or (is_float(element) and bits == float_bits(-0.0))
+
+
+_FLOATS = {"bf16": (8, 8), "f16": (5, 11), "f32": (8, 24), "f64": (11, 53)}
+"""Bits of exponent and of digits."""
+
+
+def widens(source: str, target: str) -> bool:
+    """Whether every number of one type is one of the other."""
+    if source == "i1":
+        return True
+    if source in _FLOATS and target in _FLOATS:
+        return all(a <= b for a, b in zip(_FLOATS[source], _FLOATS[target], strict=True))
+    if bits_of(source) is None or bits_of(target) in (None, 1):
+        return False
+    (low, high), (least, most) = range_of_type(source), range_of_type(target)
+    return least <= low and high <= most
+
+
+_INFINITE = {"maximum": float("-inf"), "minimum": float("inf")}
+
+
+def is_neutral(monoid: str, bits: int, element: str) -> bool:
+    """Whether a number changes nothing that it is combined with."""
+    if monoid in ("add", "or", "xor"):
+        return is_zero(bits, element)
+    if monoid in ("multiply", "and"):
+        one = float_bits(1.0) if is_float(element) else -1 if monoid == "and" and element != "i1" else 1
+        return bits == one
+    if monoid in _INFINITE:
+        if is_float(element):
+            return bits == float_bits(_INFINITE[monoid])
+        if bits_of(element) is None:
+            return False
+        least, most = range_of_type(element)
+        return bits == (least if monoid == "maximum" else most)
+    return False
+
+
+def neutral(monoid: str, element: str) -> int | None:
+    """The number that changes nothing that it is combined with, if there is one."""
+    candidates = [0, 1, -1, float_bits(1.0), *map(float_bits, _INFINITE.values())]
+    if bits_of(element) is not None:
+        candidates = [0, 1, -1, *range_of_type(element)]
+    elif not is_float(element):
+        candidates = [0]
+    return next((bits for bits in candidates if is_neutral(monoid, bits, element)), None)
+
+
+IDEMPOTENT = frozenset({"maximum", "minimum", "and", "or"})
+
+
+def _divide(a: Integers, b: Integers) -> Integers:
+    safe = np.where(b == 0, 1, b)
+    quotient = np.abs(a) // np.abs(safe) * np.sign(a) * np.sign(safe)
+    return np.where(b == 0, ANY, quotient)
+
+
+def _remainder(a: Integers, b: Integers) -> Integers:
+    return np.where(b == 0, ANY, np.fmod(a, np.where(b == 0, 1, b)))
+
+
+def _shift_left(a: Integers, b: Integers) -> Integers:
+    return np.where((b < 0) | (b > 62), 0, a << np.clip(b, 0, 62))
+
+
+def _clamp(low: Integers, a: Integers, high: Integers) -> Integers:
+    return np.minimum(np.maximum(a, low), high)
+
+
+COMPARE: dict[str, Compute] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+_COMPUTE: dict[str, Compute] = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.divide": _divide,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.and": np.bitwise_and,
+    "stablehlo.or": np.bitwise_or,
+    "stablehlo.xor": np.bitwise_xor,
+    "stablehlo.negate": np.negative,
+    "stablehlo.abs": np.abs,
+    "stablehlo.sign": np.sign,
+    "stablehlo.shift_left": _shift_left,
+    "stablehlo.clamp": _clamp,
+    "stablehlo.select": lambda p, a, b: np.where(p == 1, a, b),
+    "stablehlo.convert": lambda a: a,
+}
+
+
+def _of_integers(operation: Sequence[Any], source: str, element: str) -> Compute | None:
+    """What computes an operation of integers of type `source`, if that is known."""
+    name, *rest = operation
+    if name == "stablehlo.not":
+        return (lambda a: 1 - a) if element == "i1" else np.invert
+    if name == "stablehlo.compare" and "total" not in rest:
+        return COMPARE[str(rest[0])]
+    if name == "stablehlo.add" and element == "i1":
+        return np.bitwise_or
+    if name == "stablehlo.convert" and element == "i1":
+        return lambda a: a != 0
+    if source == "ui64" and name in ("stablehlo.divide", "stablehlo.remainder", "stablehlo.clamp"):
+        return None
+    return _COMPUTE.get(str(name))
+
+
+def of_integers(operation: Sequence[Any], source: str, element: str, operands: Sequence[Integers]) -> Integers | None:
+    """What an operation makes of integers, ANY where it is not defined; None where that is not known."""
+    compute = _of_integers(operation, source, element)
+    if compute is None or bits_of(element) is None:
+        return None
+    made = np.asarray(compute(*operands)).astype(np.int64)
+    return np.where(made == ANY, ANY, wrapped(made, element))
+
+
+def computed(operation: Sequence[Any], source: str, element: str, operands: Sequence[IndexMap]) -> IndexMap | None:
+    """The same of maps of integers. Raises TooLarge."""
+    if bits_of(source) is None or bits_of(element) is None or _of_integers(operation, source, element) is None:
+        return None
+    if operation[0] == "stablehlo.select":
+        return pointwise(lambda p, a, b: np.where(p == ANY, ANY, np.where(p == 1, a, b)), *operands)
+
+    def of(*tables: Integers) -> Integers:
+        lacking: Any = False
+        for table in tables:
+            lacking = lacking | (table == ANY)
+        made = of_integers(operation, source, element, tables)
+        assert made is not None
+        return np.where(lacking, ANY, made)
+
+    return pointwise(of, *operands)

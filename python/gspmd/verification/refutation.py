@@ -1,0 +1,93 @@
+"""An element that differs, in numbers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from gspmd.verification import numbers
+from gspmd.verification.algebra import Algebra
+from gspmd.verification.devices import DeviceDigits
+from gspmd.verification.equality import UNKNOWN_CONTENT, Mismatch
+from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, digit, dim, set_map
+from gspmd.verification.terms import SET
+from gspmd.verification.values import SymbolicValue
+from gspmd.verification.verdicts import WrongElement
+from gspmd.verification.witness import Numbers, Uninterpreted, Witness
+
+_TRIES = 12
+_LEAST_DIFFERENCE = 1e-6  # of numbers around 1 in double precision
+
+
+def refuting(
+    algebra: Algebra,
+    devices: DeviceDigits,
+    promised: SymbolicValue,
+    found: SymbolicValue,
+    places: dict[Label, IndexMap],
+    differs: Mismatch,
+) -> WrongElement | None:
+    """An element of a value that is not what was promised for some arguments; None if none of a few tried is."""
+    if differs.reason == UNKNOWN_CONTENT:
+        return None  # what is in padding may not matter in the end
+    rng = random.Random(0)
+    for at in [differs.place, *({} for _ in range(_TRIES))]:
+        place = _completed(devices, promised, at, rng, known=bool(at))
+        if any(_at(mask, place) != 1 for mask in promised.valid):
+            continue
+        try:
+            wanted, values = (_numbers(value, place) for value in (promised, found))
+        except (Uninterpreted, TooLarge):
+            return None
+        if _differ(wanted, values):
+            index = tuple(place[dim(d)] for d in range(len(promised.shape)))
+            whole = tuple(_at(places[dim(d)], place) for d in range(len(promised.shape)))
+            return WrongElement(int(devices.ids[devices.position(place)]), index, whole)
+    return None
+
+
+def _completed(
+    devices: DeviceDigits, value: SymbolicValue, at: dict[Label, int], rng: random.Random, known: bool
+) -> dict[Label, int]:
+    """A place on a device; what is not given is 0, or anything."""
+    place = {digit(i): 0 if known else rng.randrange(radix) for i, radix in enumerate(devices.radices)}
+    place |= {dim(d): 0 if known else rng.randrange(max(size, 1)) for d, size in enumerate(value.shape)}
+    return place | at
+
+
+def _at(each: IndexMap, place: dict[Label, int]) -> int:
+    return int(each.table[tuple(place[label] for label in each.labels)])
+
+
+def _numbers(value: SymbolicValue, place: dict[Label, int]) -> Numbers:
+    row = []
+    for kind, each in zip(value.term.kinds, value.maps, strict=True):
+        if kind == SET:
+            row.append(set_map((), each.table[tuple(place[label] for label in each.labels)]).number)
+        else:
+            row.append(_at(each, place))
+    return Witness(_read).values(value.term, np.array([row], np.int64).reshape(1, -1))
+
+
+def _read(number: int, element: str, index: Integers) -> Numbers:
+    """Elements of arguments: numbers that look random."""
+    mixed = np.full(len(index), 1 + 7919 * (number + 1), np.uint64)
+    for column in range(index.shape[1]):
+        mixed = (mixed ^ index[:, column].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    if numbers.is_float(element):
+        return (mixed % np.uint64(1 << 20)).astype(np.float64) / (1 << 20) + 0.5
+    bits = numbers.bits_of(element)
+    if bits is None:
+        raise Uninterpreted
+    return (mixed % np.uint64(2 if bits == 1 else 5)).astype(np.int64)
+
+
+def _differ(left: Numbers, right: Numbers) -> bool:
+    a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
+    if np.isnan(a).any() or np.isnan(b).any():
+        return bool((np.isnan(a) != np.isnan(b)).any())
+    return bool((np.abs(a - b) > _LEAST_DIFFERENCE * np.maximum(1, np.abs(a))).any())

@@ -1,0 +1,84 @@
+"""Sets of rows: united, and taken apart into sets of which they are the product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gspmd.verification import index_maps
+from gspmd.verification.index_maps import IndexMap, Integers, Label, integer_map, set_map
+
+
+def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
+    """Sets whose product a set is, each with the columns of it. Rows that count more than once stay together."""
+    columns, table = rows.columns or 0, rows.table
+    if columns < 2 or not table.size or table[..., -1].max() > 1:
+        return [(list(range(columns)), rows)]
+    flat = table.reshape((-1, *table.shape[-2:]))
+    present = flat[..., -1] != 0
+    total = present.sum(axis=1)
+    alone: list[int] = []
+    for column in range(columns):
+        rest = [c for c in range(columns) if c != column and c not in alone]
+        if not rest:
+            break
+        single = _distinct(flat, [column], present)
+        others = _distinct(flat, rest, present)
+        alone_count = np.prod([_distinct(flat, [c], present) for c in alone], axis=0) if alone else 1
+        if (single * others * alone_count == total).all():
+            alone.append(column)
+    if not alone:
+        return [(list(range(columns)), rows)]
+    rest = [c for c in range(columns) if c not in alone]
+    groups = [[c] for c in alone] + ([rest] if rest else [])
+    found = []
+    for group in groups:
+        part = set_map(rows.labels, table[..., [*group, columns]])
+        flat_part = np.array(part.table)
+        flat_part[..., -1] = np.minimum(flat_part[..., -1], 1)
+        found.append((group, set_map(part.labels, flat_part)))
+    return found
+
+
+def _distinct(flat: Integers, columns: Sequence[int], present: Any) -> Integers:
+    """How many different rows of these columns there are in each set."""
+    table = np.concatenate([flat[..., list(columns)], present[..., None].astype(np.int64)], axis=-1)
+    made = set_map([Label("bound", 0)], table) if len(flat) > 1 else set_map([], table[0])
+    counts: Integers = (made.table[..., -1] != 0).sum(axis=-1)
+    return np.broadcast_to(counts, (len(flat),))
+
+
+def united(each: IndexMap, label: Label, size: int, present: IndexMap | None) -> IndexMap:
+    """The union of sets along a label."""
+    there = present or index_maps.constant(1)
+    sizes = {**each.sizes(), **there.sizes(), label: size}
+    labels = tuple(sorted(sizes))
+    full = tuple(sizes[x] for x in labels)
+    rows = each.spread(labels)
+    table = np.array(np.broadcast_to(rows, (*full, *rows.shape[-2:])))
+    table[..., -1] *= (there.spread(labels) == 1)[..., None]
+    axis = labels.index(label)
+    table = np.moveaxis(table, axis, len(labels) - 1)
+    rest = tuple(x for x in labels if x != label)
+    outer = tuple(sizes[x] for x in rest)
+    return set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+
+
+def union(first: IndexMap, second: IndexMap) -> IndexMap:
+    """The union of two sets."""
+    sizes = {**first.sizes(), **second.sizes()}
+    labels = tuple(sorted(sizes))
+    full = tuple(sizes[label] for label in labels)
+    tables = [np.broadcast_to(t, (*full, *t.shape[-2:])) for t in (first.spread(labels), second.spread(labels))]
+    return set_map(labels, np.concatenate(tables, axis=-2))
+
+
+def all_along(mask: IndexMap, label: Label) -> IndexMap:
+    """Whether a mask is 1 all along a label."""
+    if not mask.depends_on(label):
+        return mask
+    axis = mask.labels.index(label)
+    rest = mask.labels[:axis] + mask.labels[axis + 1 :]
+    return integer_map(rest, (mask.table == 1).all(axis=axis).astype(np.int64))

@@ -1,0 +1,205 @@
+"""One sum that a term is made for: what is summed up, and over which sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gspmd.verification import index_maps, numbers
+from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, integer_map, set_map
+from gspmd.verification.not_known import NotKnown
+from gspmd.verification.sets import independent
+from gspmd.verification.terms import SET, SHARE, SUM, Binding, BoundSlot, Column, Instance, Term
+from gspmd.verification.values import Shape, SymbolicValue
+
+if TYPE_CHECKING:
+    from gspmd.verification.algebra import Algebra
+
+
+class Summing:
+    """One sum that a term is made for."""
+
+    def __init__(
+        self, algebra: Algebra, monoid: str, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> None:
+        self._algebra = algebra
+        self._monoid = monoid
+        self._label = label
+        self._size = size
+        self._present = present
+        self._shape = shape
+
+    def of(self, instance: Instance) -> SymbolicValue:
+        """The sum of an instance over the label."""
+        term, label = instance.term, self._label
+        opened = term.kind == SUM and term.operation == (SUM, self._monoid)
+        if not opened:
+            body, sets = instance, []
+        else:
+            body = Instance(
+                term.parts[0],
+                tuple(instance.bindings[ref] if isinstance(ref, int) else ref for ref in term.refs[0]),
+            )
+            sets = [instance.bindings[ref] if isinstance(ref, int) else ref for ref in term.own]
+        bound = [i for i, b in enumerate(body.bindings) if isinstance(b, IndexMap) and b.depends_on(label)]
+        joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.depends_on(label)]
+        if not bound and not joined:
+            joined = [j for j, s in enumerate(sets) if isinstance(s, IndexMap) and s.columns == 0]
+        rows, columns = self._rows(body, bound, sets, joined)
+        if not joined and rows.table.shape[-2] == 1:
+            return self._one(body, sets, bound, rows)
+        placed: dict[int, BoundSlot] = {}
+        kept = [j for j in range(len(sets)) if j not in joined]
+        for i, binding in enumerate(body.bindings):
+            if isinstance(binding, BoundSlot) and binding.of in kept:
+                placed[i] = BoundSlot(kept.index(binding.of), binding.column)
+        domains = [sets[j] for j in kept]
+        for chosen, part in independent(rows):
+            for column, original in enumerate(chosen):
+                placed[columns[original]] = BoundSlot(len(domains), column)
+            domains.append(part)
+        return self._made(body, placed, domains)
+
+    def _one(self, body: Instance, sets: Sequence[Binding], bound: Sequence[int], rows: IndexMap) -> SymbolicValue:
+        """A sum of at most one summand."""
+        algebra = self._algebra
+        if not bound and not (rows.table[..., -1] <= 1).all():
+            return self._made(body, _bound_already(body), [*sets, rows])
+        if not (rows.table[..., -1] <= 1).all() and self._monoid not in numbers.IDEMPOTENT:
+            placed = _bound_already(body)
+            domains = list(sets)
+            for chosen, part in independent(rows):
+                for column, original in enumerate(chosen):
+                    placed[bound[original]] = BoundSlot(len(domains), column)
+                domains.append(part)
+            return self._made(body, placed, domains)
+        bindings = list(body.bindings)
+        for column, i in enumerate(bound):
+            made = index_maps.numbered_sets if body.term.kinds[i] == SET else integer_map
+            bindings[i] = made(rows.labels, rows.table[..., 0, column])
+        placed_all = _bound_already(body)
+        instance = Instance(body.term, tuple(bindings))
+        value = (
+            self._made(instance, placed_all, list(sets))
+            if sets
+            else algebra.value(instance.term, instance.bindings, self._shape)  # type: ignore[arg-type]
+        )
+        there = integer_map(rows.labels, np.minimum(rows.table[..., 0, -1], 1))
+        bits = numbers.neutral(self._monoid, value.element)
+        if not (there.is_constant and there.value == 1):
+            if bits is None:
+                raise NotKnown(f"nothing is combined by '{self._monoid}' on some devices")
+            value = algebra.choice(there, value, algebra.number(index_maps.constant(bits), value.element, self._shape))
+        return value
+
+    def _column(self, binding: Binding) -> IndexMap:
+        """What stands for a binding in the rows of a set; for a set its number."""
+        assert isinstance(binding, IndexMap)
+        return index_maps.set_numbers(binding) if binding.is_set else binding
+
+    def _rows(
+        self, body: Instance, bound: Sequence[int], sets: Sequence[Binding], joined: Sequence[int]
+    ) -> tuple[IndexMap, list[int]]:
+        """The rows of a set over the label, and of those that it is joined with; and the slot of every column."""
+        maps = [self._column(body.bindings[i]) for i in bound]
+        others: list[IndexMap] = [sets[j] for j in joined]  # type: ignore[misc]
+        present = self._present or index_maps.constant(1)
+        sizes: dict[Label, int] = {self._label: self._size}
+        for each in (*maps, *others, present):
+            sizes.update(each.sizes())
+        labels = tuple(sorted(sizes))
+        full = tuple(sizes[label] for label in labels)
+        count = int(np.prod([each.table.shape[-2] for each in others], dtype=np.int64))
+        if int(np.prod(full, dtype=np.int64)) * count * (1 + len(maps) + len(others)) > 2 * index_maps.LARGEST_TABLE:
+            raise TooLarge
+        # [labels..., rows of every joined set..., columns]
+        ones = (1,) * len(others)
+        columns: list[Integers] = [m.spread(labels).reshape((*_shape(m, labels), *ones)) for m in maps]
+        counts: Integers = (present.spread(labels) == 1).astype(np.int64).reshape((*_shape(present, labels), *ones))
+        slots = list(bound)
+        for number, (j, each) in enumerate(zip(joined, others, strict=True)):
+            rows = each.spread(labels)
+            at = [1] * len(others)
+            at[number] = rows.shape[-2]
+            spread = rows.reshape((*rows.shape[: len(labels)], *at, rows.shape[-1]))
+            counts = counts * spread[..., -1]
+            for column in range(rows.shape[-1] - 1):
+                columns.append(spread[..., column])
+                slots.append(_slot_of(body, BoundSlot(j, column)))
+        shape = (*full, *[each.table.shape[-2] for each in others])
+        if self._monoid in numbers.IDEMPOTENT:
+            counts = np.minimum(counts, 1)
+        table = np.stack([np.broadcast_to(c, shape) for c in (*columns, counts)], axis=-1)
+        axis = labels.index(self._label)
+        table = np.moveaxis(table, axis, len(labels) - 1)
+        rest = tuple(label for label in labels if label != self._label)
+        outer = tuple(sizes[label] for label in rest)
+        made = set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+        if self._monoid in numbers.IDEMPOTENT and made.table.size:
+            flat = np.array(made.table)
+            flat[..., -1] = np.minimum(flat[..., -1], 1)
+            made = set_map(made.labels, flat)
+        return made, slots
+
+    def _made(self, body: Instance, placed: dict[int, BoundSlot], domains: Sequence[Binding]) -> SymbolicValue:
+        """The term, its sets in the order in which its summand uses them."""
+        once = set_map((), np.ones((1, 1), np.int64))
+        if len(domains) > 1 and once in domains:
+            kept = [j for j, domain in enumerate(domains) if domain is not once]
+            placed = {i: BoundSlot(kept.index(b.of), b.column) for i, b in placed.items()}
+            domains = [domains[j] for j in kept] or [once]
+        first = {
+            j: min((i for i, b in placed.items() if b.of == j), default=len(body.bindings)) for j in range(len(domains))
+        }
+        order = sorted(range(len(domains)), key=lambda j: first[j])
+        columns = {j: sorted(i for i, b in placed.items() if b.of == j) for j in order}
+        bindings = list(body.bindings)
+        ordered: list[tuple[str, Binding]] = []
+        for new, j in enumerate(order):
+            domain = domains[j]
+            assert isinstance(domain, IndexMap)
+            turned = [placed[i].column for i in columns[j]]
+            if turned != sorted(turned):
+                domain = set_map(domain.labels, domain.table[..., [*turned, domain.table.shape[-1] - 1]])
+            ordered.append((SET, domain))
+            for column, i in enumerate(columns[j]):
+                bindings[i] = Column(0, new, column)
+        algebra = self._algebra
+        whole = _of_all_shares(body.term, ordered, bindings)
+        if whole is not None:
+            return algebra.of(whole, self._shape)
+        part = algebra.terms.normal(body.term, bindings)
+        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, level=0)
+        return algebra.of(instance, self._shape)
+
+
+def _of_all_shares(term: Term, sets: Sequence[tuple[str, Binding]], bindings: Sequence[Binding]) -> Instance | None:
+    """What all of its summands are together, if these are summed up."""
+    if term.kind != SHARE or len(sets) != 1:
+        return None
+    each, count = sets[0][1], int(term.operation[1])  # type: ignore[call-overload]
+    (own,) = term.own
+    assert isinstance(each, IndexMap)
+    assert isinstance(own, int)
+    all_once = each is set_map([], np.stack([np.arange(count), np.ones(count, np.int64)], axis=-1))
+    if not all_once or bindings[own] != Column(0, 0, 0):
+        return None
+    refs = term.refs[0]
+    if any(isinstance(ref, int) and isinstance(bindings[ref], Column) for ref in refs):
+        return None
+    return Instance(term.parts[0], tuple(bindings[ref] if isinstance(ref, int) else ref for ref in refs))
+
+
+def _shape(each: IndexMap, labels: Sequence[Label]) -> tuple[int, ...]:
+    sizes = each.sizes()
+    return tuple(sizes.get(label, 1) for label in labels)
+
+
+def _slot_of(body: Instance, wanted: BoundSlot) -> int:
+    return next(i for i, binding in enumerate(body.bindings) if binding == wanted)
+
+
+def _bound_already(body: Instance) -> dict[int, BoundSlot]:
+    return {i: binding for i, binding in enumerate(body.bindings) if isinstance(binding, BoundSlot)}

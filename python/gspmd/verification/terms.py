@@ -1,0 +1,299 @@
+"""What an element of a value is: an operation of elements of other values, down to those of the program's arguments.
+
+A term stands for all elements that are made alike. What tells them apart are its slots: the indices at which
+arguments are read, what masks say, and over which sets is summed. A value (`values.py`) says for each slot how it
+follows from the device and the index of the element. So slices, transposes, reshapes or gathers make no terms. They
+change how slots are bound, and two programs that move their data in different ways are the same terms.
+
+Equal terms are one object. No two slots of a term are bound alike: those that would be are one slot.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from gspmd.transforms.ops import traits_of
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, TooLarge, joined, masked, pointwise, where
+
+INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
+"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
+many it has; the set of a sum."""
+
+
+class BoundSlot(NamedTuple):
+    """A slot of a summand: the `column` of the rows of the set of that number."""
+
+    of: int
+    column: int
+
+
+Ref: TypeAlias = "int | IndexMap | BoundSlot"
+"""What a slot of a part of a term is: a slot of the term, the same for all elements, or bound by the term."""
+
+CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
+SUM, CHOICE, SHARE = "sum", "choice", "share"
+
+
+class Term:
+    """`operation` of `parts`. Their slots are `refs`; what the operation itself reads is `own`: see `make`.
+
+    An integer is the number in its slot, of type `element`. A choice is the part whose number its slot has. A sum
+    combines its part over the product of its sets. Everything else reads its own slots as indices.
+    """
+
+    __slots__ = ("element", "kinds", "number", "operation", "own", "parts", "refs")
+
+    def __init__(
+        self,
+        operation: tuple[Hashable, ...],
+        element: str,
+        parts: tuple[Term, ...],
+        refs: tuple[tuple[Ref, ...], ...],
+        own: tuple[Ref, ...],
+        kinds: tuple[str, ...],
+        number: int,
+    ) -> None:
+        self.operation = operation
+        self.element = element
+        self.parts = parts
+        self.refs = refs
+        self.own = own
+        self.kinds = kinds
+        self.number = number
+
+    @property
+    def kind(self) -> Hashable:
+        return self.operation[0]
+
+    def __repr__(self) -> str:
+        return self.text(4)
+
+    def text(self, depth: int) -> str:
+        """The term down to so many operations."""
+        name = ".".join(map(str, self.operation))[:60]
+        if not depth:
+            return f"{name}(..)"
+        parts = zip(self.parts, self.refs, strict=True)
+        inner = ", ".join(f"{part.text(depth - 1)}{list(refs)}" for part, refs in parts)
+        return f"{name}({inner}{f'; {list(self.own)}' if self.own else ''})"
+
+
+class Column(NamedTuple):
+    """What a slot of a summand is bound to while the sum is made. Sums in sums have other levels."""
+
+    level: int
+    of: int
+    column: int
+
+
+Binding: TypeAlias = "IndexMap | BoundSlot | Column"
+
+
+class Instance(NamedTuple):
+    """A term with all of its slots bound."""
+
+    term: Term
+    bindings: tuple[Binding, ...]
+
+
+class TermTable:
+    """All terms of a verification."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Term] = {}
+        self._numbers = itertools.count()
+        self._rebound: dict[Hashable, Instance] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def make(
+        self,
+        operation: tuple[Hashable, ...],
+        element: str,
+        parts: Sequence[Instance] = (),
+        own: Sequence[tuple[str, Binding]] = (),
+        level: int | None = None,
+    ) -> Instance:
+        """The term of an operation on instances that are normal, and how its slots are bound.
+
+        Sets that are the same everywhere become parts of the term, and so do whole operands. Columns of the `level` are
+        those of the term's own sets.
+        """
+        if traits_of(str(operation[0])).commutes:
+            parts = sorted(parts, key=lambda part: part.term.number)
+        slots: dict[tuple[str, Binding], int] = {}
+
+        def ref(kind: str, binding: Binding) -> Ref:
+            if isinstance(binding, Column):
+                own_column = binding.level == level
+                return (
+                    BoundSlot(binding.of, binding.column)
+                    if own_column
+                    else slots.setdefault((kind, binding), len(slots))
+                )
+            assert isinstance(binding, IndexMap)
+            if all(label.kind == "bound" for label in binding.labels) and (binding.labels or kind == SET):
+                return binding
+            return slots.setdefault((kind, binding), len(slots))
+
+        refs = tuple(tuple(map(ref, part.term.kinds, part.bindings)) for part in parts)
+        given = tuple(ref(kind, binding) for kind, binding in own)
+        term = self._interned(
+            operation, element, tuple(part.term for part in parts), refs, given, tuple(kind for kind, _ in slots)
+        )
+        bindings: tuple[Binding, ...] = tuple(binding for _, binding in slots)
+        return Instance(term, bindings)
+
+    def argument(self, number: int, element: str, rank: int) -> Term:
+        """An argument of the program, with a slot for each dimension."""
+        return self.leaf((ARGUMENT, number), element, rank)
+
+    def leaf(self, operation: tuple[Hashable, ...], element: str, rank: int) -> Term:
+        """A term of nothing else, with a slot for each dimension."""
+        return self._interned(operation, element, (), (), tuple(range(rank)), (INDEX,) * rank)
+
+    def _interned(
+        self,
+        operation: tuple[Hashable, ...],
+        element: str,
+        parts: tuple[Term, ...],
+        refs: tuple[tuple[Ref, ...], ...],
+        own: tuple[Ref, ...],
+        kinds: tuple[str, ...],
+    ) -> Term:
+        key = (operation, element, parts, refs, own, kinds)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Term(operation, element, parts, refs, own, kinds, next(self._numbers))
+        return found
+
+    # ---- other bindings ----
+
+    def normal(self, term: Term, bindings: Sequence[Binding]) -> Instance:
+        """The instance whose slots are bound differently, without choices that are the same everywhere."""
+        given = tuple(bindings)
+        if not self._needs_change(term, given):
+            return Instance(term, given)
+        key = (term, given)
+        found = self._rebound.get(key)
+        if found is None:
+            found = self._rebound[key] = self._rebuilt(term, given)
+        return found
+
+    def _needs_change(self, term: Term, bindings: tuple[Binding, ...]) -> bool:
+        if len(set(zip(term.kinds, bindings, strict=True))) < len(bindings):
+            return True
+        return any(
+            kind != INDEX
+            and isinstance(binding, IndexMap)
+            and (binding.is_constant or (kind.startswith(MASK) and len(binding.taken) < int(kind.removeprefix(MASK))))
+            for kind, binding in zip(term.kinds, bindings, strict=True)
+        )
+
+    def _rebuilt(self, term: Term, bindings: tuple[Binding, ...]) -> Instance:
+        level = 1 + max((binding.level for binding in bindings if isinstance(binding, Column)), default=0)
+
+        def bind(ref: Ref) -> Binding:
+            if isinstance(ref, BoundSlot):
+                return Column(level, ref.of, ref.column)
+            return bindings[ref] if isinstance(ref, int) else ref
+
+        own = [bind(ref) for ref in term.own]
+        if term.kind == INTEGER and isinstance(own[0], IndexMap) and own[0].is_constant:
+            return self.make((CONSTANT, 0 if own[0].value == ANY else own[0].value), term.element)
+        given = [Instance(part, tuple(map(bind, refs))) for part, refs in zip(term.parts, term.refs, strict=True)]
+        if term.kind == CHOICE:
+            return self.choice(own[0], given)
+        parts = [self.normal(*each) for each in given]
+        kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
+        return self.make(term.operation, term.element, parts, [(kind, each) for each in own], level=level)
+
+    # ---- choices ----
+
+    def choice(self, which: Binding, given: Sequence[Instance]) -> Instance:
+        """Of instances the one whose number `which` is. Those of one term become one, and stand in a fixed order.
+
+        Raises TooLarge.
+        """
+        if not isinstance(which, IndexMap):
+            parts = [self.normal(*each) for each in given]
+            return self.make((CHOICE,), parts[0].term.element, parts, [(f"{MASK}{len(parts)}", which)])
+        taken = which.taken
+        if len(taken) <= 1:
+            return self.normal(*given[taken[0] if taken else 0])
+        by_term: dict[Term, tuple[IndexMap, Instance]] = {}
+        kept: list[tuple[IndexMap, Instance]] = []
+        for number in taken:
+            here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
+            each = self.normal(given[number].term, [_seen(b, here) for b in given[number].bindings])
+            if each.term not in by_term:
+                by_term[each.term] = here, each
+                continue
+            there, other = by_term[each.term]
+            merged = _merged(here, each, other)
+            if merged is None:
+                kept.append((here, each))
+            else:
+                both = pointwise(lambda a, b: np.where(a == ANY, ANY, a | b), here, there)
+                by_term[each.term] = both, Instance(each.term, merged)
+        leaves = sorted(
+            [*by_term.values(), *kept], key=lambda leaf: (leaf[1].term.kind == CONSTANT, leaf[1].term.number)
+        )
+        if len(leaves) == 1:
+            return self.normal(*leaves[0][1])
+        numbered = pointwise(_numbered, *[here for here, _ in leaves])
+        element = leaves[0][1].term.element
+        maps = [
+            binding
+            for _, leaf in leaves
+            for kind, binding in zip(leaf.term.kinds, leaf.bindings, strict=True)
+            if kind == INDEX and isinstance(binding, IndexMap)
+        ]
+        same = joined(maps) if any(each.has_any for each in maps) else {}
+        if same:
+            leaves = [
+                (here, Instance(leaf.term, tuple(_renamed(same, binding) for binding in leaf.bindings)))
+                for here, leaf in leaves
+            ]
+        return self.make(
+            (CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(f"{MASK}{len(leaves)}", numbered)]
+        )
+
+
+def _numbered(*masks: Integers) -> Integers:
+    """Which of several masks is 1."""
+    found: Integers = np.full(np.broadcast_shapes(*[mask.shape for mask in masks]), ANY)
+    for number, mask in enumerate(masks):
+        found = np.where(mask == 1, number, found)
+    return found
+
+
+def _renamed(same: dict[IndexMap, IndexMap], binding: Binding) -> Binding:
+    return same.get(binding, binding) if isinstance(binding, IndexMap) else binding
+
+
+def _seen(binding: Binding, mask: IndexMap) -> Binding:
+    return masked(binding, mask) if isinstance(binding, IndexMap) else binding
+
+
+def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, ...] | None:
+    """The bindings of one instance where a mask is 1, else those of another one of the same term."""
+    found: list[Binding] = []
+    for a, b in zip(each.bindings, other.bindings, strict=True):
+        if a is b or a == b:
+            found.append(a)
+        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and (same := joined([a, b])):
+            found.append(same[a])
+        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and not a.is_set and not b.is_set:
+            try:
+                found.append(where(here, a, b))
+            except TooLarge:  # it may come to fit once something else has taken the place of a part of it
+                return None
+        else:
+            return None
+    return tuple(found)

@@ -1,0 +1,101 @@
+"""What a program's value is on every device: a term, and how its slots follow from the device and the index.
+
+A value of the given program is the same on all devices. One of the partitioned program is a part of that, or another
+part of the same term, or a sum over fewer summands, as its slots are bound otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from gspmd.verification import index_maps
+from gspmd.verification.index_maps import IndexMap, Label, Places, composed, dim
+from gspmd.verification.terms import CONSTANT, INDEX, Binding, Instance, Term, TermTable
+
+Shape = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SymbolicValue:
+    """Elements of a term. Where one of `valid` (maps to 0 and 1) is not 1, nothing is known of them."""
+
+    term: Term
+    bindings: tuple[Binding, ...]
+    shape: Shape
+    valid: tuple[IndexMap, ...] = ()
+
+    @property
+    def element(self) -> str:
+        return self.term.element
+
+    @property
+    def instance(self) -> Instance:
+        return Instance(self.term, self.bindings)
+
+    @property
+    def maps(self) -> tuple[IndexMap, ...]:
+        """How its slots are bound."""
+        assert all(isinstance(binding, IndexMap) for binding in self.bindings)
+        return self.bindings  # type: ignore[return-value]
+
+    def labels(self) -> set[Label]:
+        """All that any of its slots depends on."""
+        return {label for each in (*self.maps, *self.valid) for label in each.labels}
+
+
+class Values:
+    """Makes values, in normal form."""
+
+    def __init__(self, terms: TermTable) -> None:
+        self.terms = terms
+
+    def value(
+        self, term: Term, bindings: Iterable[IndexMap], shape: Sequence[int], valid: Iterable[IndexMap] = ()
+    ) -> SymbolicValue:
+        """A value of a term, however its slots are bound."""
+        if 0 in shape:
+            return SymbolicValue(*self.terms.make((CONSTANT, 0), term.element), tuple(shape))
+        kept = _validity(valid)
+        maps = list(bindings)
+        for mask in kept:
+            maps = [index_maps.masked(each, mask) for each in maps]
+        if any(each.has_any for each in maps):
+            same = index_maps.joined([m for m, kind in zip(maps, term.kinds, strict=True) if kind == INDEX])
+            maps = [same.get(each, each) for each in maps]
+        return SymbolicValue(*self.terms.normal(term, maps), tuple(shape), kept)
+
+    def of(self, instance: Instance, shape: Sequence[int], valid: Iterable[IndexMap] = ()) -> SymbolicValue:
+        return self.value(instance.term, instance.bindings, shape, valid)  # type: ignore[arg-type]
+
+    def moved(self, value: SymbolicValue, shape: Sequence[int], places: Places) -> SymbolicValue:
+        """Elements of a value: for every label of it the place where it is read, as a function of the new ones.
+
+        Places that do not exist, less than 0 or behind the end, are those of which nothing is known.
+        """
+        bindings = [composed(each, places) for each in value.maps]
+        valid = [composed(each, places) for each in value.valid]
+        valid += [_exists(place, value.shape[label.number]) for label, place in places.items() if label.kind == "dim"]
+        return self.value(value.term, bindings, shape, valid)
+
+    def relabelled(self, value: SymbolicValue, shape: Sequence[int], names: dict[int, int]) -> SymbolicValue:
+        """The same with other numbers for its dimensions."""
+        places = {dim(old): index_maps.counted(dim(new), value.shape[old]) for old, new in names.items() if old != new}
+        return self.moved(value, shape, places)
+
+
+def _exists(place: IndexMap, size: int) -> IndexMap:
+    return index_maps.pointwise(lambda at: ((at >= 0) & (at < size)).astype(np.int64), place)
+
+
+def _validity(masks: Iterable[IndexMap]) -> tuple[IndexMap, ...]:
+    """Each once, in a fixed order, those over the same labels as one; without those that are always 1."""
+    by_labels: dict[tuple[Label, ...], IndexMap] = {}
+    for mask in masks:
+        known = by_labels.get(mask.labels)
+        both = mask if known is None else index_maps.pointwise(lambda a, b: ((a == 1) & (b == 1)) * 1, known, mask)
+        by_labels[mask.labels] = both
+    found = {mask for mask in by_labels.values() if not (mask.is_constant and mask.value == 1)}
+    return tuple(sorted(found, key=lambda mask: mask.number))

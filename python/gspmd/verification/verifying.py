@@ -1,0 +1,206 @@
+"""Whether a partitioned program computes what the program that it was made of does, for all inputs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jaxlib.mlir import ir
+
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Error, Unsupported, UsageError
+from gspmd.dialect.notation import print_mesh, print_sharding
+from gspmd.reading import read_program
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, read_signature
+from gspmd.transforms.parsing.mlir import source_location
+from gspmd.verification import index_maps
+from gspmd.verification.blame import first_difference
+from gspmd.verification.conditions import Conditions
+from gspmd.verification.devices import DeviceDigits
+from gspmd.verification.equality import Mismatch, difference
+from gspmd.verification.evaluation import Evaluation, Unknown
+from gspmd.verification.index_maps import TooLarge, counted, dim
+from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.placement import parts
+from gspmd.verification.refutation import refuting
+from gspmd.verification.terms import TermTable
+from gspmd.verification.values import SymbolicValue
+from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
+
+_one_at_a_time = threading.Lock()
+
+
+def verify(program: Any, partitioned: Any = None, num_partitions: int | None = None, **options: Any) -> Verification:
+    """Prove that a partitioned program computes what the program for one device does, for all inputs.
+
+    `program` is anything that `gspmd.partition` reads. `partitioned` is what it made of that, as a `Partitioned`,
+    module, text or file; without it `gspmd.partition` makes it, for `num_partitions` and with the other `options`.
+    Sums are taken as sums of exact numbers, in whatever order they are added up (docs/verify.md).
+
+    Errors: as `gspmd.partition`; UsageError for two programs that do not have the same arguments and results.
+    """
+    from gspmd import api
+
+    given = read_program(program)
+    if partitioned is None:
+        partitioned = api.partition(given, num_partitions, **options)
+    module = partitioned.module if isinstance(partitioned, api.Partitioned) else read_program(partitioned)
+    return verified(given, module)
+
+
+class NotProved(Unsupported):
+    """A partitioned program that was to be proved; `verification` is what is known of it."""
+
+    usual_code = Code.NOT_PROVED
+
+    def __init__(self, verification: Verification) -> None:
+        first = min(
+            (result for result in verification.results if result.verdict is not Verdict.PROVED),
+            key=lambda result: result.verdict is not Verdict.REFUTED,
+        )
+        name = f" {first.name}" if first.name else ""
+        super().__init__(
+            f"result {first.index}{name} of the partitioned program is {first.verdict.value}: {first.reason}",
+            op=first.operation or None,
+            hint="see gspmd verify, or leave verify out",
+        )
+        self.verification = verification
+
+
+def check_proved(given: ir.Module, partitioned: ir.Module) -> None:
+    """Raise NotProved for a partitioned program that is not proved."""
+    found = verified(given, partitioned)
+    if not found.proved:
+        raise NotProved(found)
+
+
+def verified(given: ir.Module, partitioned: ir.Module) -> Verification:
+    """The same of two modules."""
+    with _one_at_a_time:
+        try:
+            return _Verifying(model_of(given), model_of(partitioned)).verification()
+        finally:
+            index_maps.forget()
+
+
+class _Verifying:
+    """Two programs, run on the same arguments."""
+
+    def __init__(self, given: Operation, partitioned: Operation) -> None:
+        self.signature: Signature = read_signature(partitioned)
+        self.algebra = Conditions(TermTable())
+        self.devices = DeviceDigits(self.signature.mesh)
+        loops = GivenLoops()
+        self.given = Evaluation(given, self.algebra, self.devices, loops, False)
+        self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
+        self.given_main, self.main = main_function(given), main_function(partitioned)
+        values = (*self.signature.inputs, *self.signature.outputs)
+        self._has_summands = any(value.sharding.unreduced for value in values)
+        self._check_boundary()
+
+    def _check_boundary(self) -> None:
+        """Raise UsageError for programs that take or return other things."""
+        block = self.given_main.regions[0]
+        for what, values, signatures in (
+            ("arguments", block.arguments, self.signature.inputs),
+            ("results", block.terminator.operands, self.signature.outputs),
+        ):
+            types = [(v.type.shape, v.type.element) for v in values if v.type.is_tensor]
+            if types != [(v.shape, v.element_type) for v in arrays(signatures)] and not self._has_summands:
+                raise UsageError(
+                    f"the partitioned program has other {what} than the given one",
+                    hint="give the program that it was made of",
+                )
+
+    def verification(self) -> Verification:
+        if self._has_summands:
+            return self._verification(self._unknown("an argument or a result is a sum that is not finished"))
+        wholes = [self._argument(i, v) for i, v in enumerate(self.signature.inputs)]
+        locals_ = [
+            self.algebra.moved(whole, v.local_shape, parts(self.devices, v))
+            for whole, v in zip(wholes, self.signature.inputs, strict=True)
+        ]
+        wanted = self._run(self.given, self.given_main, wholes)
+        found: list[SymbolicValue] | Unknown = (
+            self._run(self.partitioned, self.main, locals_) if isinstance(wanted, list) else wanted
+        )
+        results = tuple(self._verdicts(wanted, found))
+        return self._verification(results)
+
+    def _verification(self, results: tuple[ResultVerdict, ...]) -> Verification:
+        names = [op.name for op in self.main.walk()]
+        sums = names.count("stablehlo.all_reduce") + names.count("stablehlo.reduce_scatter")
+        return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, len(names))
+
+    def _unknown(self, reason: str) -> tuple[ResultVerdict, ...]:
+        return tuple(ResultVerdict(*said, Verdict.NOT_KNOWN, reason) for said in self._said())
+
+    def _said(self) -> list[tuple[int, str | None, str, str]]:
+        """What is said of every result before it is judged."""
+        return [
+            (index, v.name, v.type_text(), print_sharding(v.sharding)) for index, v in enumerate(self.signature.outputs)
+        ]
+
+    def _run(
+        self, evaluation: Evaluation, main: Operation, arguments: Sequence[SymbolicValue]
+    ) -> list[SymbolicValue] | Unknown:
+        try:
+            return evaluation.block(main.regions[0], arguments)
+        except Unknown as error:
+            return error
+
+    def _argument(self, number: int, signature: ValueSignature) -> SymbolicValue:
+        term = self.algebra.terms.argument(number, signature.element_type, len(signature.shape))
+        maps = [counted(dim(d), size) for d, size in enumerate(signature.shape)]
+        return self.algebra.value(term, maps, signature.shape)
+
+    def _verdicts(
+        self, wanted: list[SymbolicValue] | Unknown, found: list[SymbolicValue] | Unknown
+    ) -> Iterator[ResultVerdict]:
+        for said, signature in zip(self._said(), self.signature.outputs, strict=True):
+            index = said[0]
+            if isinstance(wanted, list) and isinstance(found, list):
+                yield self._verdict(said, index, signature, wanted[index], found[index])
+                continue
+            error = wanted if isinstance(wanted, Unknown) else found
+            assert isinstance(error, Unknown)
+            which = "given" if error is wanted else "partitioned"
+            reason = f"in the {which} program: {error.reason}"
+            yield ResultVerdict(*said, Verdict.NOT_KNOWN, reason, error.op.name, _place(error.op))
+
+    def _verdict(
+        self,
+        said: tuple[int, str | None, str, str],
+        index: int,
+        signature: ValueSignature,
+        whole: SymbolicValue,
+        value: SymbolicValue,
+    ) -> ResultVerdict:
+        if signature.is_token:
+            return ResultVerdict(*said, Verdict.PROVED)
+        places = parts(self.devices, signature)
+        try:
+            promised = self.algebra.moved(whole, signature.local_shape, places)
+            differs = difference(self.algebra, promised, value)
+        except TooLarge:
+            differs, promised = Mismatch("the places of its elements need too large a table", {}), value
+        if differs is None:
+            return ResultVerdict(*said, Verdict.PROVED)
+        name = self.main.regions[0].terminator.operands[index]
+        op = first_difference(self.given.values.values(), self.partitioned.values, name)
+        where = (op.name, _place(op)) if op is not None else ("", "")
+        element = refuting(self.algebra, self.devices, promised, value, places, differs)
+        verdict = Verdict.NOT_KNOWN if element is None else Verdict.REFUTED
+        return ResultVerdict(*said, verdict, differs.reason, *where, element)
+
+
+def _place(op: Operation) -> str:
+    try:
+        location = source_location(op.location)
+    except Error:
+        return ""
+    return "" if location is None else str(location)

@@ -1,0 +1,227 @@
+"""What terms are as numbers: so a difference of terms can be shown to be one of numbers.
+
+Floats are computed in double precision, integers as their types keep them. Elements of which nothing is known are
+numbers of a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gspmd.verification import numbers
+from gspmd.verification.index_maps import ANY, IndexMap, Integers
+from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, BoundSlot, Term
+
+Numbers = npt.NDArray[Any]
+Read = Callable[[int, str, Integers], Numbers]
+"""Elements of an argument of this number and type, at indices [elements, dimensions]."""
+
+_MOST_ROWS = 1 << 17
+_COST = 64  # in rows, of a term
+
+
+class Uninterpreted(Exception):
+    """A term that is not computed here: it is of an operation that nothing is known of, or of too many others."""
+
+
+class Witness:
+    """Computes terms for certain arguments. Raises Uninterpreted for those that it cannot."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._rows = 0
+        self._known: dict[tuple[Term, bytes], Numbers] = {}
+
+    def values(self, term: Term, rows: Integers) -> Numbers:
+        """The value of a term for each row of integers that its slots are bound to; sets are known by number."""
+        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+        key = (term, unique.tobytes())
+        if key not in self._known:
+            self._rows += _COST + len(unique)
+            if self._rows > _MOST_ROWS:
+                raise Uninterpreted
+            self._known[key] = self._of(term, unique)
+        return self._known[key][inverse.reshape(-1)]
+
+    def _of(self, term: Term, rows: Integers) -> Numbers:
+        kind = term.kind
+        if kind == CONSTANT:
+            return np.full(len(rows), _decoded(np.int64(int(term.operation[1])), term.element))  # type: ignore[call-overload]
+        if kind == INTEGER:
+            return np.asarray(_decoded(self._ref(term.own[0], rows), term.element))
+        if kind == ARGUMENT:
+            index = [self._ref(ref, rows) for ref in term.own]
+            table = np.stack(index, axis=-1) if index else np.zeros((len(rows), 0), np.int64)
+            return self._read(int(term.operation[1]), term.element, table)  # type: ignore[call-overload]
+        if kind == CHOICE:
+            return self._choice(term, rows)
+        if kind == SUM:
+            return self._sum(term, rows)
+        parts = [self.values(part, self._bound(refs, rows)) for part, refs in zip(term.parts, term.refs, strict=True)]
+        return _computed(term, parts)
+
+    def _ref(self, ref: Any, rows: Integers) -> Integers:
+        if isinstance(ref, int):
+            return rows[:, ref]
+        assert isinstance(ref, IndexMap)
+        return np.full(len(rows), ref.number if ref.is_set else ref.value)
+
+    def _bound(self, refs: tuple[Any, ...], rows: Integers) -> Integers:
+        if any(isinstance(ref, IndexMap) and ref.labels for ref in refs):
+            raise Uninterpreted  # whole operands
+        columns = [self._ref(ref, rows) for ref in refs]
+        return np.stack(columns, axis=-1) if columns else np.zeros((len(rows), 0), np.int64)
+
+    def _choice(self, term: Term, rows: Integers) -> Numbers:
+        which = self._ref(term.own[0], rows)
+        found: Numbers | None = None
+        for number, (part, refs) in enumerate(zip(term.parts, term.refs, strict=True)):
+            here = (which == number) | ((which == ANY) & (number == 0))
+            if here.any():
+                values = self.values(part, self._bound(refs, rows[here]))
+                found = np.zeros(len(rows), values.dtype) if found is None else found
+                found[here] = values
+        assert found is not None
+        return found
+
+    def _sum(self, term: Term, rows: Integers) -> Numbers:
+        sets = [self._ref(ref, rows) for ref in term.own]
+        bits = numbers.neutral(str(term.operation[1]), term.element)
+        if bits is None:
+            raise Uninterpreted
+        made = []
+        for row, chosen in zip(rows, np.stack(sets, axis=-1), strict=True):
+            tables = [_members(int(number)) for number in chosen]
+            counts = [len(table) for table in tables]
+            total = int(np.prod(counts, dtype=np.int64))
+            if total + self._rows > _MOST_ROWS:
+                raise Uninterpreted
+            if not total:
+                made.append(_decoded(np.int64(bits), term.element))
+                continue
+            at = np.stack([g.reshape(-1) for g in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=-1)
+            columns = []
+            for ref in term.refs[0]:
+                if isinstance(ref, BoundSlot):
+                    columns.append(tables[ref.of][at[:, ref.of], ref.column])
+                else:
+                    columns.append(np.broadcast_to(self._ref(ref, row[None]), (total,)))
+            inner = np.stack(columns, axis=-1) if columns else np.zeros((total, 0), np.int64)
+            times = np.prod([table[at[:, j], -1] for j, table in enumerate(tables)], axis=0)
+            made.append(_combined(str(term.operation[1]), term.element, self.values(term.parts[0], inner), times))
+        return np.asarray(made)
+
+
+def _members(number: int) -> Integers:
+    """The rows of a set."""
+    table = IndexMap._sets[number].table
+    found: Integers = table[table[:, -1] != 0]
+    return found
+
+
+def _decoded(bits: Any, element: str) -> Any:
+    if numbers.is_float(element):
+        return np.asarray(bits, np.int64).view(np.float64)
+    if numbers.bits_of(element) is None:
+        raise Uninterpreted
+    return bits
+
+
+def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> Any:
+    if monoid == "add":
+        return _kept(np.sum(values * times), element)
+    if monoid == "multiply":
+        return _kept(np.prod(values**times), element)
+    if monoid not in _REDUCE:
+        raise Uninterpreted
+    return _REDUCE[monoid](values if monoid != "xor" else values * (times % 2))
+
+
+def _kept(values: Any, element: str) -> Any:
+    return numbers.wrapped(values, element) if numbers.bits_of(element) is not None else values
+
+
+_REDUCE: dict[str, Callable[[Numbers], Any]] = {
+    "maximum": np.max,
+    "minimum": np.min,
+    "and": np.bitwise_and.reduce,
+    "or": np.bitwise_or.reduce,
+    "xor": np.bitwise_xor.reduce,
+}
+
+
+def _logistic(x: Numbers) -> Numbers:
+    return 1 / (1 + np.exp(-x))
+
+
+_FLOATS: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "power": np.power,
+    "remainder": np.fmod,
+    "atan2": np.arctan2,
+    "negate": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "exponential": np.exp,
+    "exponential_minus_one": np.expm1,
+    "log": np.log,
+    "log_plus_one": np.log1p,
+    "logistic": _logistic,
+    "tanh": np.tanh,
+    "sine": np.sin,
+    "cosine": np.cos,
+    "tan": np.tan,
+    "sqrt": np.sqrt,
+    "cbrt": np.cbrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "square": np.square,
+    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "is_finite": lambda x: np.isfinite(x).astype(np.int64),
+}
+
+
+def _computed(term: Term, parts: list[Numbers]) -> Numbers:
+    name, *rest = map(str, term.operation)
+    short = name.partition(".")[2]
+    source = term.parts[-1].element if term.parts else ""
+    with np.errstate(all="ignore"):
+        if name == "stablehlo.compare" and "total" not in rest:
+            return np.asarray(numbers.COMPARE[rest[0]](*parts)).astype(np.int64)
+        if name == "stablehlo.select":
+            return np.where(parts[0] == 1, parts[1], parts[2])
+        if name == "ordered":
+            raise Uninterpreted
+        if name == "stablehlo.convert":
+            return _converted(parts[0], source, term.element)
+        if numbers.bits_of(source) is not None:
+            found = numbers.of_integers(term.operation, source, term.element, parts)
+            if found is None:
+                raise Uninterpreted
+            return np.asarray(found)
+        if numbers.is_float(source) and short in _FLOATS:
+            return np.asarray(_FLOATS[short](*parts))
+    raise Uninterpreted
+
+
+def _converted(values: Numbers, source: str, element: str) -> Numbers:
+    if numbers.is_float(element):
+        return np.asarray(values, np.float64)
+    if numbers.bits_of(element) is None:
+        raise Uninterpreted
+    if element == "i1":
+        return np.asarray(values != 0, np.int64)
+    whole = (
+        np.trunc(np.nan_to_num(values)).clip(-(2**62), 2**62).astype(np.int64) if numbers.is_float(source) else values
+    )
+    return np.asarray(numbers.wrapped(whole, element))

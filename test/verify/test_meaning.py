@@ -1,0 +1,93 @@
+"""What the verifier takes operations to mean: terms of random programs as numbers, and what XLA makes of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contents import fill
+from enumeration import MESHES, Operation
+from execution import on_one_device
+from operations import FAMILIES
+
+from gspmd.reading import read_program
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.reading import model_of
+from gspmd.verification.conditions import Conditions
+from gspmd.verification.devices import DeviceDigits
+from gspmd.verification.evaluation import Evaluation, Unknown
+from gspmd.verification.index_maps import TooLarge, counted, dim, set_map
+from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.terms import SET, TermTable
+from gspmd.verification.values import SymbolicValue
+from gspmd.verification.witness import Uninterpreted, Witness
+
+_SAMPLES = 24
+_ALONE = MESHES[0]
+
+
+def _read(arrays: list[np.ndarray[Any, Any]]) -> Any:
+    def read(number: int, element: str, index: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if element.startswith("complex"):
+            raise Uninterpreted
+        array = np.asarray(arrays[number])
+        taken = array[tuple(np.clip(index[:, d], 0, n - 1) for d, n in enumerate(array.shape))]
+        return taken.reshape(-1).astype(np.float64 if element.startswith(("f", "bf")) else np.int64)
+
+    return read
+
+
+def _computed(value: SymbolicValue, arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """All elements of a value, in numbers."""
+    places = list(np.ndindex(*value.shape))
+    rows = np.zeros((len(places), len(value.maps)), np.int64)
+    for slot, (kind, each) in enumerate(zip(value.term.kinds, value.maps, strict=True)):
+        for row, place in enumerate(places):
+            at = each.table[tuple(place[label.number] for label in each.labels)]
+            rows[row, slot] = set_map((), at).number if kind == SET else int(at)
+    return Witness(_read(arrays)).values(value.term, rows).reshape(value.shape)
+
+
+def _compare(wanted: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
+    if wanted.dtype.kind in "iub":
+        np.testing.assert_array_equal(wanted.astype(np.int64), found.astype(np.int64))
+        return
+    error = 1e-4 if wanted.dtype.itemsize >= 4 else 0.05
+    np.testing.assert_allclose(wanted.astype(np.float64), found.astype(np.float64), rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_terms_are_the_numbers_that_operations_make(family: str) -> None:
+    compared = 0
+    for number in range(_SAMPLES):
+        program = Operation(family, number).program(_ALONE)
+        arrays = [fill(a.value.shape, a.value.element, a.content, number) for a in program.arguments]
+        text = str(program)
+        wanted = on_one_device(text, arrays)
+        try:
+            module = read_program(text)
+            algebra, devices = Conditions(TermTable()), DeviceDigits(_ALONE)
+            given = model_of(module)
+            block = main_function(given).regions[0]
+            values = [
+                algebra.value(
+                    algebra.terms.argument(i, a.type.element, a.type.rank),
+                    [counted(dim(d), n) for d, n in enumerate(a.type.shape)],
+                    a.type.shape,
+                )
+                for i, a in enumerate(block.arguments)
+            ]
+            found = Evaluation(given, algebra, devices, GivenLoops(), False).block(block, values)
+            made = [_computed(value, arrays) for value in found]
+        except (Unknown, Uninterpreted, TooLarge):
+            continue
+        compared += 1
+        for left, right in zip(wanted, made, strict=True):
+            assert left.shape == right.shape
+            _compare(left, right)
+    if family in _COMPUTED:
+        assert compared > _SAMPLES // 6
+
+
+_COMPUTED = {"contraction", "dynamic_slicing", "elementwise", "gather", "layout", "reduction", "slicing", "structure"}

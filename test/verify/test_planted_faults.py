@@ -1,0 +1,31 @@
+"""Partitioned programs with a fault in them are not proved, unless they compute the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from enumeration import sample
+from operations import FAMILIES
+from planted_faults import faults
+
+import gspmd
+
+_PROGRAMS, _FAULTS = 5, 4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_proved_is_right(family: str) -> None:
+    for case in sample(family, 60, 4, _PROGRAMS):
+        text = str(case.program())
+        try:
+            product = gspmd.partition(text)
+        except gspmd.Unsupported:
+            continue
+        for kind, wrong in faults(product.module_text, random.Random(1), _FAULTS):
+            try:
+                found = gspmd.verify(text, wrong)
+            except gspmd.Error:  # it is no program
+                continue
+            if found.proved:
+                assert gspmd.check(text, wrong).passed, f"{kind}:\n{text}\n{wrong}"

@@ -1,0 +1,175 @@
+"""`gspmd.verify`: what is proved, what is refuted, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gspmd
+from gspmd.tools import cli
+
+MATMULS = """
+sdy.mesh @mesh = <["data"=2, "model"=2]>
+func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
+                %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>},
+                %v: tensor<32x4xf32>) -> tensor<8x4xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+  %1 = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0]
+    : (tensor<8x32xf32>, tensor<32x4xf32>) -> tensor<8x4xf32>
+  return %1 : tensor<8x4xf32>
+}
+"""
+LARGE = """
+sdy.mesh @mesh = <["data"=32, "model"=64]>
+func.func @main(%x: tensor<1024x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>},
+                %w: tensor<4096x8192xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"model"}]>},
+                %v: tensor<8192x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"model"}, {}]>})
+    -> (tensor<1024x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<1024x4096xf32>, tensor<4096x8192xf32>) -> tensor<1024x8192xf32>
+  %1 = stablehlo.tanh %0 : tensor<1024x8192xf32>
+  %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0]
+    : (tensor<1024x8192xf32>, tensor<8192x4096xf32>) -> tensor<1024x4096xf32>
+  return %2 : tensor<1024x4096xf32>
+}
+"""
+UNEVEN = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%t: tensor<10x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %i: tensor<5x1xi32>)
+    -> (tensor<5x6xf32>, tensor<7x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, tensor<6xf32>) {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 6>}>
+    : (tensor<10x6xf32>, tensor<5x1xi32>) -> tensor<5x6xf32>
+  %1 = stablehlo.slice %t [2:9, 0:6] : (tensor<10x6xf32>) -> tensor<7x6xf32>
+  %2 = stablehlo.reduce(%t init: %c) applies stablehlo.add across dimensions = [0]
+    : (tensor<10x6xf32>, tensor<f32>) -> tensor<6xf32>
+  return %0, %1, %2 : tensor<5x6xf32>, tensor<7x6xf32>, tensor<6xf32>
+}
+"""
+SUM = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<16x3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<3xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [0]
+    : (tensor<16x3xf32>, tensor<f32>) -> tensor<3xf32>
+  %1 = stablehlo.exponential %0 : tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+"""
+SUMMANDS = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}], unreduced={"x"}>})
+    -> tensor<8x4xf32> {
+  %0 = stablehlo.negate %a : tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+"""
+MANUAL = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>]
+      manual_axes={"x"} (%b: tensor<2x4xf32>) {
+    %1 = "stablehlo.collective_permute"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+      source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>}>
+      : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    %2 = stablehlo.add %1, %b : tensor<2x4xf32>
+    sdy.return %2 : tensor<2x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}
+"""
+DRAWN = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%low: tensor<f32>, %high: tensor<f32>) -> tensor<8xf32> {
+  %shape = stablehlo.constant dense<8> : tensor<1xi64>
+  %0 = stablehlo.rng %low, %high, %shape, distribution = UNIFORM
+    : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+"""
+
+
+def test_matmuls_whose_sums_are_scattered_are_proved() -> None:
+    found = gspmd.verify(MATMULS)
+    assert found
+    assert found.verdict is gspmd.Verdict.PROVED
+    assert found.lines()[-1] == "PROVED: 1 results are the same for all inputs; 1 sums may be added up in another order"
+
+
+def test_look_ups_and_uneven_parts_are_proved() -> None:
+    assert gspmd.verify(UNEVEN).proved
+
+
+def test_a_wrong_group_is_refuted_with_an_element() -> None:
+    text = gspmd.partition(MATMULS).module_text
+    wrong = text.replace("[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]")
+    assert wrong != text
+    (result,) = gspmd.verify(MATMULS, wrong).results
+    assert result.verdict is gspmd.Verdict.REFUTED
+    assert result.operation == "stablehlo.reduce_scatter"
+    assert result.element is not None
+    assert len(result.element.index) == 2
+
+
+def test_a_sum_that_is_left_out_is_refuted() -> None:
+    text = gspmd.partition(SUM).module_text
+    lines = text.splitlines()
+    begin = next(i for i, line in enumerate(lines) if "stablehlo.all_reduce" in line)
+    name, operand = lines[begin].split(" = ")[0], lines[begin].split("(")[1].split(")")[0]
+    end = next(i for i in range(begin, len(lines)) if lines[i].lstrip().startswith("})"))
+    type_ = lines[end].rpartition("-> ")[2]
+    lines[begin : end + 1] = [f"{name} = stablehlo.optimization_barrier {operand} : {type_}"]
+    assert gspmd.verify(SUM).proved
+    assert gspmd.verify(SUM, "\n".join(lines)).verdict is gspmd.Verdict.REFUTED
+
+
+def test_what_nothing_is_known_of_is_not_proved() -> None:
+    found = gspmd.verify(DRAWN)
+    assert found.verdict is gspmd.Verdict.NOT_KNOWN
+    assert found.results[0].operation == "stablehlo.rng"
+
+
+def test_a_program_that_is_not_proved_is_refused_by_the_gate() -> None:
+    assert gspmd.partition(MATMULS, verify=True).num_partitions == 4
+    with pytest.raises(gspmd.NotProved, match="result 0 of the partitioned program is not known") as caught:
+        gspmd.partition(DRAWN, verify=True)
+    assert not caught.value.verification.proved
+
+
+def test_summands_that_enter_the_program_are_not_known_to_be_right() -> None:
+    found = gspmd.verify(SUMMANDS)
+    assert found.verdict is gspmd.Verdict.NOT_KNOWN
+    assert found.results[0].reason == "an argument or a result is a sum that is not finished"
+
+
+def test_manual_computations_are_run_as_they_are_written() -> None:
+    assert gspmd.verify(MANUAL).proved
+
+
+def test_a_program_on_thousands_of_devices_is_proved() -> None:
+    found = gspmd.verify(LARGE)
+    assert found.proved
+    assert found.num_partitions == 2048
+
+
+def test_other_programs_are_a_mistake() -> None:
+    with pytest.raises(gspmd.UsageError, match="has other arguments"):
+        gspmd.verify(UNEVEN, gspmd.partition(MATMULS))
+
+
+def test_the_command_says_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given, partitioned = tmp_path / "given.mlir", tmp_path / "partitioned.mlir"
+    given.write_text(MATMULS)
+    assert cli.main(["verify", str(given)]) == 0
+    assert "PROVED: 1 results" in capsys.readouterr().out
+    assert cli.main(["partition", str(given), "--verify", "-o", str(partitioned)]) == 0
+    partitioned.write_text(partitioned.read_text().replace("[[0, 1], [2, 3]]", "[[0, 2], [1, 3]]"))
+    assert cli.main(["verify", str(given), str(partitioned), "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["verdict"] == "refuted"
+    assert said["results"][0]["operation"] == "stablehlo.reduce_scatter"
