@@ -362,6 +362,8 @@ class Algebra(Values):
         valid = [all_along(mask, label) for mask in value.valid]
         if monoid == "add" and _is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
+        if monoid == "add":
+            value = self._with_plain_zeros(value)
         present, kept, value = self._present(monoid, value, label)
         if monoid == "add" and _is_zero(value.term):
             return self.of(self.zero(value.element, value.shape).instance, value.shape, valid)
@@ -377,6 +379,14 @@ class Algebra(Values):
         for mask, other in reversed(kept):
             made = self.choice(mask, made, other)
         return self.of(made.instance, value.shape, valid)
+
+    def _with_plain_zeros(self, value: SymbolicValue) -> SymbolicValue:
+        """Something or a zero of any sign, as something or 0."""
+        if value.term.kind != "stablehlo.select":
+            return value
+        parts = [self.part(value, number) for number in range(3)]
+        plain = [self.zero(part.element, part.shape) if _is_zero(part.term) else part for part in parts]
+        return self.elementwise(value.term.operation, value.element, plain)
 
     def _present(
         self, monoid: str, value: SymbolicValue, label: Label
