@@ -51,13 +51,13 @@ def test_data_parallelism_only_reduces_gradients_and_metrics() -> None:
     assert not [each for each in found if each.given[:2] == (LARGE.batch // 8, LARGE.tokens)]
 
 
-def test_two_dimensional_sharding_moves_activations_along_y_alone_and_gathers_six_weights_along_x() -> None:
+def test_two_dimensional_sharding_moves_activations_along_y_alone_and_gathers_seven_weights_along_x() -> None:
     found = sent(example, by("2d", LARGE))
     activations = [each for each in found if (LARGE.batch // 4, LARGE.tokens) in (each.given[:2], each.got[:2])]
     assert {each.axes for each in activations} == {"y"}
     gathered = [each for each in of_kind(found, "all_gather") if each not in activations]
     weights = [each for each in gathered if each.axes == "x"]
-    assert len(weights) == 6, "of attention and the two dense layers"
+    assert len(weights) == 7, "of the patches, of attention and of the two dense layers"
     others = [each for each in gathered if each not in weights]
     assert {each.axes for each in others} == {"y"}
     assert max(each.elements for each in others) <= LARGE.tokens * LARGE.model, "positions, scales, the class token"

@@ -90,7 +90,7 @@ def test_no_plan_is_below_the_bound(batch: int, target: str) -> None:
     assert 0 < found.bound.seconds <= found.outcome.step_s
     assert found.bound.seconds <= min(outcome.step_s for outcome in found.baselines.values())
     assert found.gap < 1e-2
-    assert found.pipelining is None
+    assert found.pipelining is None or found.pipelining.step_s < found.outcome.step_s, "it is told where it pays"
 
 
 def test_many_axes_are_decided_upon_in_groups() -> None:

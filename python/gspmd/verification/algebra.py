@@ -28,7 +28,7 @@ from gspmd.verification.index_maps import (
 )
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.sets import all_along, union, united
-from gspmd.verification.summing import Summing
+from gspmd.verification.summing import Summing, of_all_shares
 from gspmd.verification.terms import (
     CHOICE,
     CONSTANT,
@@ -38,8 +38,11 @@ from gspmd.verification.terms import (
     SET,
     SHARE,
     SUM,
+    Binding,
     BoundSlot,
+    Column,
     Instance,
+    Ref,
     Term,
     TermTable,
 )
@@ -362,8 +365,14 @@ class Algebra(Values):
         valid = [all_along(mask, label) for mask in value.valid]
         if monoid == "add" and _is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
-        if monoid == "add":
-            value = self._with_plain_zeros(value)
+        if value.term.kind == "stablehlo.select":
+            condition, *parts = (self.part(value, number) for number in range(3))
+            if not any(each.depends_on(label) for each in condition.maps):  # all summands are of one of the two
+                sums = [self._total(monoid, part, label, size) for part in parts]
+                made = self.elementwise(value.term.operation, value.element, [condition, *sums])
+                return self.of(made.instance, value.shape, [*valid, *made.valid])
+            if monoid == "add":
+                value = self._with_plain_zeros(value)
         present, kept, value = self._present(monoid, value, label)
         if monoid == "add" and _is_zero(value.term):
             return self.of(self.zero(value.element, value.shape).instance, value.shape, valid)
@@ -382,8 +391,6 @@ class Algebra(Values):
 
     def _with_plain_zeros(self, value: SymbolicValue) -> SymbolicValue:
         """Something or a zero of any sign, as something or 0."""
-        if value.term.kind != "stablehlo.select":
-            return value
         parts = [self.part(value, number) for number in range(3)]
         plain = [self.zero(part.element, part.shape) if _is_zero(part.term) else part for part in parts]
         return self.elementwise(value.term.operation, value.element, plain)
@@ -416,6 +423,21 @@ class Algebra(Values):
         known = self.neutral_terms.get(monoid)
         return lambda term: term is known or _is_constant(term, lambda bits: numbers.is_neutral(monoid, bits, element))
 
+    def _finished(self, value: SymbolicValue) -> SymbolicValue:
+        """A sum of all that a value has been taken apart into, as the value."""
+        term = value.term
+        if term.kind != SUM or term.parts[0].kind != SHARE:
+            return value
+
+        def bind(ref: Ref) -> Binding:
+            if isinstance(ref, BoundSlot):
+                return Column(0, ref.of, ref.column)
+            return value.maps[ref] if isinstance(ref, int) else ref
+
+        sets = [(SET, bind(ref)) for ref in term.own]
+        whole = of_all_shares(term.parts[0], sets, [bind(ref) for ref in term.refs[0]])
+        return value if whole is None else self.of(whole, value.shape, value.valid)
+
     def _combined(
         self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
     ) -> SymbolicValue:
@@ -424,7 +446,7 @@ class Algebra(Values):
         sets = frozenset(i for i in over if term.kinds[i] == SET)
         if monoid == "add" and sets and len(sets) == len(over) and self.linear(term, sets) == "linear":
             whole = [united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)]
-            return self.value(term, whole, shape)
+            return self._finished(self.value(term, whole, shape))
         if term.kind != SUM and (sets or term.kind in _SUMS or self._has_part_without(monoid, instance, label, shape)):
             distributed = self._distributed(monoid, instance, label, size, present, shape)
             if distributed is not None:

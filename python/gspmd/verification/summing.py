@@ -167,7 +167,7 @@ class Summing:
             for column, i in enumerate(columns[j]):
                 bindings[i] = Column(0, new, column)
         algebra = self._algebra
-        whole = _of_all_shares(body.term, ordered, bindings)
+        whole = of_all_shares(body.term, ordered, bindings)
         if whole is not None:
             return algebra.of(whole, self._shape)
         part = algebra.terms.normal(body.term, bindings)
@@ -175,7 +175,7 @@ class Summing:
         return algebra.of(instance, self._shape)
 
 
-def _of_all_shares(term: Term, sets: Sequence[tuple[str, Binding]], bindings: Sequence[Binding]) -> Instance | None:
+def of_all_shares(term: Term, sets: Sequence[tuple[str, Binding]], bindings: Sequence[Binding]) -> Instance | None:
     """What all of its summands are together, if these are summed up."""
     if term.kind != SHARE or len(sets) != 1:
         return None

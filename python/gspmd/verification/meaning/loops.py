@@ -188,7 +188,7 @@ class _Match:
         self._loop = loop
         body = op.regions[1]
         self._fixed = {k for k, name in enumerate(body.terminator.operands) if name is body.arguments[k]}
-        self._guesses: dict[int, Iterator[_Relation]] = {}
+        self._guesses: dict[tuple[int, tuple[Label, ...]], Iterator[_Relation]] = {}
         self._active = [k for k in range(len(values)) if k not in self._fixed]
         if len(self._active) != len(loop.active):
             raise NotKnown("a loop that carries another number of values than that of the given program")
@@ -279,18 +279,23 @@ class _Match:
                 found[k] = part
         return found
 
-    def _guess(self, k: int) -> _Relation | None:
-        """The next part of the right shape over axes of the mesh; whether it is right, is seen."""
-        if k not in self._guesses:
+    def _guess(self, k: int, shares: tuple[Label, ...] = ()) -> _Relation | None:
+        """The next part of the right shape over axes of the mesh, or a summand of it over the devices of digits.
+
+        Whether it is right, is seen.
+        """
+        if (k, shares) not in self._guesses:
             whole = self._loop.initial[dict(self._pairs())[k]].shape
-            self._guesses[k] = _parts_of(self._machine.devices, whole, self._values[k].shape)
-        return next(self._guesses[k], None)
+            found = _parts_of(self._machine.devices, whole, self._values[k].shape, shares)
+            # Summands are tried again: what else is carried may have been taken for something else before.
+            self._guesses[k, shares] = itertools.cycle(found) if shares else found
+        return next(self._guesses[k, shares], None)
 
     def _improved(self, k: int, made: SymbolicValue) -> _Relation:
         """Another guess, from what an iteration has made."""
         j = dict(self._pairs())[k]
         part = _part(self._loop.made[j], made)
-        part = part or (self._guess(k) if k in self._guesses else None)
+        part = part or (self._guess(k) if (k, ()) in self._guesses else None)
         if part is not None:
             return part
         digits = {
@@ -302,10 +307,13 @@ class _Match:
         }
         if not digits:
             raise NotKnown("a loop that computes something else than that of the given program")
-        places = {dim(d): counted(dim(d), size) for d, size in enumerate(made.shape)}
-        if made.shape != self._loop.made[j].shape:
-            raise NotKnown("a loop that carries summands of parts")
-        return _Relation(places, tuple(sorted(digits)))
+        shares = tuple(sorted(digits))
+        if made.shape == self._loop.made[j].shape:
+            return _Relation({dim(d): counted(dim(d), size) for d, size in enumerate(made.shape)}, shares)
+        part = self._guess(k, shares)
+        if part is None:
+            raise NotKnown("a loop that carries summands of parts that are not those of axes")
+        return part
 
 
 def _part(whole: SymbolicValue, value: SymbolicValue) -> _Relation | None:
@@ -334,8 +342,10 @@ def _tells(each: IndexMap, d: int, size: int) -> bool:
     return each.labels == (dim(d),) and not each.has_any and len(set(each.table.tolist())) == size
 
 
-def _parts_of(devices: DeviceDigits, whole: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[_Relation]:
-    """All parts of a shape that two axes of the mesh at most make of every dimension."""
+def _parts_of(
+    devices: DeviceDigits, whole: tuple[int, ...], shape: tuple[int, ...], shares: tuple[Label, ...]
+) -> Iterator[_Relation]:
+    """All parts of a shape that two axes of the mesh at most make of every dimension, without those of `shares`."""
     names = [Axis(name, 1, size) for name, size in devices.mesh.axes if size > 1]
     orders = [axes for count in (0, 1, 2) for axes in itertools.permutations(names, count)]
     choices = [
@@ -346,7 +356,8 @@ def _parts_of(devices: DeviceDigits, whole: tuple[int, ...], shape: tuple[int, .
         for d, (axes, part) in enumerate(zip(chosen, shape, strict=True)):
             shard = devices.shard(devices.mesh, axes)
             places[dim(d)] = pointwise(lambda s, i, part=part: s * part + i, shard, counted(dim(d), part))
-        yield _Relation(places)
+        if not any(label in shares for place in places.values() for label in place.labels):
+            yield _Relation(places, shares)
 
 
 def _looked_back(each: IndexMap, value: IndexMap) -> IndexMap:
