@@ -8,6 +8,7 @@ So what is the same on all devices has no axis for them, however many they are.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -127,7 +128,7 @@ def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
         order = sorted(range(len(names)), key=names.__getitem__)
         names, table = tuple(names[i] for i in order), table.transpose([*order, len(names), len(names) + 1])
     outer = table.shape[:-2]
-    rows = _in_order(np.array(table.reshape((-1, *table.shape[-2:]))))
+    rows = _in_order(np.array(table.reshape((math.prod(outer), *table.shape[-2:]))))
     table = rows.reshape((*outer, *rows.shape[-2:]))
     for axis in reversed(range(len(names))):
         first = table.take([0], axis=axis)
@@ -148,7 +149,7 @@ def set_numbers(each: IndexMap) -> IndexMap:
 
 
 def _numbers_of(each: IndexMap) -> IndexMap:
-    flat = each.table.reshape((-1, *each.table.shape[-2:]))
+    flat = each.table.reshape((math.prod(each.table.shape[:-2]), *each.table.shape[-2:]))
     _, first, inverse = np.unique(flat.reshape((len(flat), -1)), axis=0, return_index=True, return_inverse=True)
     numbers = np.array([set_map((), flat[i]).number for i in first], np.int64)
     return integer_map(each.labels, numbers[inverse].reshape(each.table.shape[:-2]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
     columns, table = rows.columns or 0, rows.table
     if columns < 2 or not table.size or table[..., -1].max() > 1:
         return [(list(range(columns)), rows)]
-    flat = table.reshape((-1, *table.shape[-2:]))
+    flat = table.reshape((math.prod(table.shape[:-2]), *table.shape[-2:]))
     present = flat[..., -1] != 0
     total = present.sum(axis=1)
     alone: list[int] = []
@@ -63,7 +64,7 @@ def united(each: IndexMap, label: Label, size: int, present: IndexMap | None) ->
     table = np.moveaxis(table, axis, len(labels) - 1)
     rest = tuple(x for x in labels if x != label)
     outer = tuple(sizes[x] for x in rest)
-    return set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+    return set_map(rest, table.reshape((*outer, math.prod(table.shape[len(rest) : -1]), table.shape[-1])))
 
 
 def union(first: IndexMap, second: IndexMap) -> IndexMap:

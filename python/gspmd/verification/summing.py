@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,7 @@ class Summing:
         table = np.moveaxis(table, axis, len(labels) - 1)
         rest = tuple(label for label in labels if label != self._label)
         outer = tuple(sizes[label] for label in rest)
-        made = set_map(rest, table.reshape((*outer, -1, table.shape[-1])))
+        made = set_map(rest, table.reshape((*outer, math.prod(table.shape[len(rest) : -1]), table.shape[-1])))
         if self._monoid in numbers.IDEMPOTENT and made.table.size:
             flat = np.array(made.table)
             flat[..., -1] = np.minimum(flat[..., -1], 1)

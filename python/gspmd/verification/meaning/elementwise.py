@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from gspmd.dialect.own_attributes import PREFIX
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import every_row
 from gspmd.verification import index_maps
@@ -22,7 +23,7 @@ def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
     said = sorted(
         f"{name}={attribute}"
         for name, attribute in op.attributes.items()
-        if name not in _UNSAID and name not in without and not name.startswith(("gspmd.", "xla."))
+        if name not in _UNSAID and name not in without and not name.startswith((PREFIX, "xla."))
     )
     return (op.name, *said)
 

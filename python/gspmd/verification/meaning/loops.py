@@ -208,7 +208,7 @@ class _Match:
             if not wrong:
                 return self._out(condition, parts)
             for k in wrong:
-                parts[k] = self._improved(k, made[k])
+                parts[k] = self._improved(k, made[k], parts[k])
         raise NotKnown("what a loop carries is not the same part of the given program's value in every iteration")
 
     def _iteration(self, parts: dict[int, _Relation]) -> tuple[SymbolicValue, list[SymbolicValue]]:
@@ -291,11 +291,11 @@ class _Match:
             self._guesses[k, shares] = itertools.cycle(found) if shares else found
         return next(self._guesses[k, shares], None)
 
-    def _improved(self, k: int, made: SymbolicValue) -> _Relation:
-        """Another guess, from what an iteration has made."""
+    def _improved(self, k: int, made: SymbolicValue, wrong: _Relation) -> _Relation:
+        """Another guess than one that is wrong, from what an iteration has made."""
         j = dict(self._pairs())[k]
         part = _part(self._loop.made[j], made)
-        part = part or (self._guess(k) if (k, ()) in self._guesses else None)
+        part = (part if part != wrong else None) or (self._guess(k) if (k, ()) in self._guesses else None)
         if part is not None:
             return part
         digits = {
