@@ -112,7 +112,7 @@ class Moves:
         for d, axes in enumerate(new):
             if axes and not self._nests(d, size_of(dims[d]), size_of(goal[d])):
                 return None
-        return Move(self.prices.time("", dims, goal, 1), (goal, unreduced), "all_slice", new)
+        return Move(self.prices.time("", goal, goal, 1), (goal, unreduced), "all_slice", new)
 
     def _slices(self, state: State) -> Iterator[Move]:
         dims = state[0]

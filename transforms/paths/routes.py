@@ -74,7 +74,8 @@ class Routes:
         hardware, kind, mask = self._hardware, self._kind, self._mask
         local = self._table.local(type_.shape, np.arange(len(self._table.lists))) * element_bytes(type_.element)
         wire_s = self._latency_s[kind, mask] + self._slope[kind, mask] * local[:, None]
-        memory_s = (local[:, None] + local[None, :]) / hardware.memory_bytes_per_s
+        read = np.where(kind == _SLICE, local[None, :], local[:, None])  # of what is sliced, only what is left
+        memory_s = (read + local[None, :]) / hardware.memory_bytes_per_s
         found = np.where(kind == _NO_STEP, math.inf, wire_s + memory_s)
         np.fill_diagonal(found, 0.0)
         return found
