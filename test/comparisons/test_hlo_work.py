@@ -87,7 +87,7 @@ ENTRY %main (a: f32[4,8], b: s32[4]) -> f32[] {{
 def test_how_far_permutes_go_is_known_where_the_mesh_is(mesh: Mesh, reach: int) -> None:
     text = GATHER.replace("f32[16,8]", "f32[4,8]").replace("all-gather(%a)", "collective-permute(%a)")
     text = text.replace(
-        "replica_groups={{0,2,4,6},{1,3,5,7}}, dimensions={0}", "source_target_pairs={{0,4},{1,3},{2,2}}"
+        "replica_groups={{0,2,4,6},{1,3,5,7}}, dimensions={0}", "source_target_pairs={{0,0},{1,5},{3,3}}"
     )
     (permute,) = work_in(OptimizedModule(text), mesh).collectives
     assert (permute.kind, permute.reach) == ("collective_permute", reach)

@@ -44,7 +44,7 @@ def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:
 
 def reach_of(mesh: Mesh, pairs: Ids) -> int:
     """How many positions of a mesh axis the messages of a permute go at most, where axes are rings: 1 for a shift."""
-    if not len(pairs):
+    if not len(pairs) or not mesh.axes:
         return 0
     sizes = np.array([size for _, size in mesh.axes])
     places = np.empty(mesh.size, np.int64)
