@@ -104,9 +104,10 @@ def test_a_cache_split_by_heads_reduces_once_a_block() -> None:
 
 
 def test_a_cache_split_by_positions_reduces_a_maximum_a_sum_and_a_mix_over_them() -> None:
-    """Before the loop and in it."""
+    """Before the loop and in it. Devices along x share the softmax of the next token's logits, too."""
     over_x = [(kind, axes) for kind, axes, _ in moves("positions") if '"x"' in axes]
-    assert Counter(over_x) == {("all_reduce", '"x"'): 3 + 3}
+    assert Counter(over_x) == {("all_reduce", '"x"'): 3 + 3, ("all_reduce", '"x", "y"'): 2 + 2}
+    assert max(size for _, axes, size in moves("positions") if axes == '"x", "y"') <= LARGE.batch * 4 * 2
     assert not [kind for kind, axes, _ in moves("positions") if kind == "all_gather" and axes != '"y"']
 
 
