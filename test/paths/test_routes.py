@@ -10,8 +10,7 @@ import pytest
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.machine.target_file import read_hardware
+from gspmd.transforms.machine.target_file import planned_for, read_hardware
 from gspmd.transforms.paths.path import MoveBudget
 from gspmd.transforms.paths.placements import AxisParts
 from gspmd.transforms.paths.planner import Planner
@@ -28,16 +27,12 @@ TARGETS = {
 }
 
 
-def hardware_of(target: str, mesh: Mesh) -> Hardware:
-    return read_hardware(target, mesh) if target else BYTES_FIRST
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [64, 2048])
 def test_paths_take_no_longer_than_routes(target: str, size: int) -> None:
     """So what is decided for its price is made for it. Routes do not count that gathered shards are put in order."""
     mesh, type_ = Mesh(TARGETS[target]), TensorType((size, size), "bf16")
-    hardware, parts = hardware_of(target, mesh), AxisParts(mesh, ())
+    hardware, parts = planned_for(target, mesh), AxisParts(mesh, ())
     table, planner = parts.of(2, ()), Planner(mesh, hardware)
     seconds, dearer = Routes(table, hardware).seconds(type_), list[str]()
     for a, b in itertools.product(range(len(table.lists)), range(table.finished)):
@@ -53,7 +48,7 @@ def test_paths_take_no_longer_than_routes(target: str, size: int) -> None:
 @pytest.mark.parametrize("target", ["", *TARGETS])
 def test_what_routes_find_is_never_dearer_than_a_search_towards_the_target(target: str) -> None:
     mesh = Mesh(TARGETS.get(target, (("x", 4), ("y", 2))))
-    hardware, parts, type_ = hardware_of(target, mesh), AxisParts(mesh, ()), TensorType((512, 512), "f32")
+    hardware, parts, type_ = planned_for(target, mesh), AxisParts(mesh, ()), TensorType((512, 512), "f32")
     table, planner, faster = parts.of(2, ()), Planner(mesh, hardware), 0
     for a, b in itertools.product(range(len(table.lists)), range(table.finished)):
         source, goal = table.sharding(a), table.sharding(b)

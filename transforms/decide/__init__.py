@@ -15,7 +15,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
 from gspmd.transforms.decide.joined_slices import join_slices
-from gspmd.transforms.decide.layout import laid_out
+from gspmd.transforms.decide.layout import is_open, laid_out
 from gspmd.transforms.decide.objective import objective_for
 from gspmd.transforms.decide.places import ChangedValue, ValuePlaces
 from gspmd.transforms.decide.problem import ProblemBuilder
@@ -26,7 +26,6 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.machine.target_file import planned_for
-from gspmd.transforms.machine.topology import is_machine
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.passes import Pass, option
@@ -112,16 +111,18 @@ def decide(
         builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
         return builder, solve(builder.build(), *PASSES[effort])
 
-    named = target
-    if is_machine(named):
+    named, is_laid_out = target, is_open(target, annotated.mesh)
+    if is_laid_out:
         target = laid_out(named, *solved(named, FAST))
     builder, solution = solved(target, effort)
-    while is_machine(named) and effort != FAST:
+    while is_laid_out and effort != FAST:
         again = laid_out(named, builder, solution)
-        better = (builder, solution) if again == target else solved(again, effort)
-        if better[1].cost >= solution.cost:
+        if again == target:
             break
-        target, (builder, solution) = again, better
+        other = solved(again, effort)
+        if other[1].cost >= solution.cost:
+            break
+        target, (builder, solution) = again, other
     changed = write(builder, solution.states)
     for op in annotated.program.ops:
         for name in (GIVEN, IN_MIDDLE):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Solution
@@ -17,25 +18,26 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.device_order import order_text
 from gspmd.transforms.machine.targets import Traffic
 from gspmd.transforms.machine.topology import is_machine, read_machine
-from gspmd.transforms.paths.planner import Planner
 
 Move = tuple[TensorType, TensorSharding, TensorSharding]
 
 
+def is_open(target: str, mesh: Mesh) -> bool:
+    """Whether nobody has said where the devices of a mesh lie on a machine."""
+    return mesh.size > 1 and not mesh.device_ids and is_machine(target) and not read_machine(target).order
+
+
 def laid_out(target: str, builder: ProblemBuilder, solution: Solution) -> str:
-    """The target with the order of devices that is best for a solution; as it is if it has one, or no places."""
-    mesh = builder.places.annotated.mesh
-    machine = read_machine(target) if is_machine(target) else None
-    if machine is None or machine.order or mesh.device_ids or mesh.size == 1:
-        return target
-    placement = machine.place(mesh, list(_traffic(builder, solution.states)))
+    """A target whose layout is open, with the order of devices that is best for a solution."""
+    machine = read_machine(target)
     assert machine.torus is not None, "machines are tori, or switches"
+    placement = machine.place(builder.places.annotated.mesh, list(_traffic(builder, solution.states)))
     return f"{target}@{order_text(tuple(slot for _, slots in placement.slots for slot in slots), machine.torus)}"
 
 
 def _traffic(builder: ProblemBuilder, states: list[int]) -> Iterator[Traffic]:
     """What the moves of a solution send."""
-    planner = Planner(builder.places.annotated.mesh, builder.objective.hardware)
+    planner = builder.prices.planner
     for (type_, source, target), times in _moves(builder, states).items():
         at = source
         for step in planner.plan(type_, source, target).steps:

@@ -16,7 +16,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import MOST_ROUTED, Routes, wire_prices
+from gspmd.transforms.paths.routes import RouteBook, Routes, wire_prices
 
 NEVER_S = 1e3
 """Seconds of what cannot be: more than anything takes, and few enough digits beside what programs do."""
@@ -29,22 +29,21 @@ class PriceBook:
         self.parts, self.hardware = parts, hardware
         self._wires = wire_prices(parts, hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
-        self._planner = Planner(parts.mesh, hardware)
-        self._routes: dict[Placements, Routes] = {}
+        self.planner = Planner(parts.mesh, hardware)
+        self._routes = RouteBook(hardware)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each of the sources to each of the targets; never where a goal has sums that are taken."""
         every = self._known.get((type_, table))
-        if every is None and len(table.lists) <= MOST_ROUTED:
-            every = self._known[type_, table] = self._every(type_, table)
+        routes = self._routes.of(table)
+        if every is None and routes is not None:
+            every = self._known[type_, table] = self._every(type_, table, routes)
         found = self._moves(type_, table, sources, targets) if every is None else every[sources[:, None], targets]
         return self._as_planned(found, type_, table, sources, targets)
 
-    def _every(self, type_: TensorType, table: Placements) -> Floats:
+    def _every(self, type_: TensorType, table: Placements, routes: Routes) -> Floats:
         """Seconds of all moves of a type. On a network with places only the way decides what a move takes there."""
-        if table not in self._routes:
-            self._routes[table] = Routes(table, self.hardware)
-        seconds = self._routes[table].seconds(type_)
+        seconds = routes.seconds(type_)
         if not self.hardware.axes:
             numbers = np.arange(len(table.lists))
             seconds = np.minimum(seconds, self._moves(type_, table, numbers, numbers))
@@ -64,7 +63,7 @@ class PriceBook:
         planned = prices.copy()
         for a, b in pairs:
             source, target = table.sharding(int(sources[a])), table.sharding(int(targets[b]))
-            planned[a, b] = self._planner.plan(type_, source, target).time_s
+            planned[a, b] = self.planner.plan(type_, source, target).time_s
         return planned
 
     def _moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:

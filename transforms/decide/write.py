@@ -79,26 +79,30 @@ def _write_ways(builder: ProblemBuilder, states: list[int], not_taken: set[int])
         is_as_values_are = all(each == at(value) for each, value in zip(runs, values, strict=True))
         if not is_as_values_are or ways.moves_inside[state] or any(each.unreduced for each in runs):
             op.ir.attributes[RUNS] = codec.write_list(runs)
-            through = tuple([_through(builder, states, place, i, at(value)) for i, value in enumerate(op.operands)])
+            through = tuple(
+                [
+                    _through(builder, states, place, value, (at(value), needed))
+                    for value, needed in zip(op.operands, runs, strict=False)
+                ]
+            )
             if any(copy is not None for copy in through):
                 made = [copy or at(value) for copy, value in zip(through, op.operands, strict=True)]
                 op.ir.attributes[THROUGH] = codec.write_list(tuple(made))
 
 
 def _through(
-    builder: ProblemBuilder, states: list[int], place: ValuePlace, index: int, lies: TensorSharding
+    builder: ProblemBuilder,
+    states: list[int],
+    place: ValuePlace,
+    value: int,
+    ends: tuple[TensorSharding, TensorSharding],
 ) -> TensorSharding | None:
-    """What an operand is moved to for several operations, where this one takes it from that; else None."""
-    op = place.op
-    assert op is not None, "it is the place of an operation"
-    value = op.operands[index]
+    """What an operand, from how it lies to what is needed, is moved to for several, if it is taken from that."""
     copy = builder.copy(builder.source(value, place.order).value, states)
     if copy is None:
         return None
-    table, needed = (
-        builder.domains.table(value),
-        builder.class_of[op.index].tensors[index][states[builder.op_variable[op.index]]],
-    )
-    ends = np.array([table.number(lies), copy])
-    from_value_s, from_copy_s = builder.prices.moves(builder.types[value], table, ends, np.array([needed]))[:, 0]
+    table = builder.domains.table(value)
+    lies, needed = map(table.number, ends)
+    sources = np.array([lies, copy])
+    from_value_s, from_copy_s = builder.prices.moves(builder.types[value], table, sources, np.array([needed]))[:, 0]
     return table.sharding(copy) if copy != needed and from_copy_s < from_value_s else None

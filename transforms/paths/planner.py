@@ -18,6 +18,7 @@ Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -30,9 +31,9 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 from gspmd.transforms.paths.path import PADDING, MoveBudget, Path
-from gspmd.transforms.paths.placements import AxisParts, Placements
+from gspmd.transforms.paths.placements import AxisParts
 from gspmd.transforms.paths.prices import Prices
-from gspmd.transforms.paths.routes import MOST_ROUTED, Routes
+from gspmd.transforms.paths.routes import RouteBook
 from gspmd.transforms.paths.search import Search, common_cuts, finer_cuts
 from gspmd.transforms.paths.traffic import least_bytes, sent_bytes
 
@@ -77,8 +78,7 @@ class Planner:
         self.max_moves = max_moves
         self.moves_tried = 0
         self._memo: dict[_Question, Path] = {}
-        self._parts = AxisParts(mesh, ())
-        self._routes: dict[Placements, Routes] = {}
+        self._routes = RouteBook(self.hardware)
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target.
@@ -97,25 +97,24 @@ class Planner:
             self.moves_tried += self.max_moves - budget.left
             if budget.used_up:
                 found = dataclasses.replace(found, complete=False)
-            if len(found.steps) and not self.max_temporary_bytes:
+            if found.steps and not self.max_temporary_bytes:
                 found = self._along_route(type_, source, target, found)
             self._memo[key] = found
         return found
 
+    @functools.cached_property
+    def _parts(self) -> AxisParts:
+        return AxisParts(self.mesh, ())
+
     def _along_route(self, type_: TensorType, source: TensorSharding, target: TensorSharding, found: Path) -> Path:
         """A path that leads another way than the search goes, which is never away from the target; else `found`."""
-        axes = {axis for sharding in (source, target) for axis in (*sharding.used_axes(), *sharding.unreduced)}
-        if not axes.issubset(self._parts.parts) or self._parts.is_limited:
+        if self._parts.is_limited or not {*source.used_axes(), *target.used_axes()}.issubset(self._parts.parts):
             return found
         table = self._parts.of(len(type_.shape), source.manual)
-        if len(table.lists) > MOST_ROUTED:
+        routes, ends = self._routes.of(table), [table.number(sharding) for sharding in (source, target)]
+        if routes is None or not table.is_even(type_.shape, np.array(ends)).all():
             return found
-        if table not in self._routes:
-            self._routes[table] = Routes(table, self.hardware)
-        ends = [table.number(sharding) for sharding in (source, target)]
-        if not table.is_even(type_.shape, np.array(ends)).all():
-            return found
-        stops = [table.sharding(number) for number in self._routes[table].stops(type_, *ends)]
+        stops = [table.sharding(number) for number in routes.stops(type_, *ends)]
         if len(stops) == 2:
             return found
         parts = [self.plan(type_, a, b) for a, b in itertools.pairwise(stops)]

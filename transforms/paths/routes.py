@@ -81,6 +81,23 @@ class Routes:
         return found
 
 
+class RouteBook:
+    """The routes between placements on one hardware, those of a table made once."""
+
+    def __init__(self, hardware: Hardware) -> None:
+        self._hardware = hardware
+        self._known: dict[Placements, Routes] = {}
+
+    def of(self, table: Placements) -> Routes | None:
+        """The routes between the placements of a table; None where these are too many."""
+        if len(table.lists) > MOST_ROUTED:
+            return None
+        found = self._known.get(table)
+        if found is None:
+            found = self._known[table] = Routes(table, self._hardware)
+        return found
+
+
 def wire_prices(parts: AxisParts, hardware: Hardware) -> dict[str, tuple[Floats, Floats]]:
     """Of every kind of collective, by the parts it runs over as bits: a latency, and seconds a local byte."""
     masks = 1 << len(parts.parts)

@@ -85,7 +85,7 @@ def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollectiv
         source = module.source(collective)
         source = source or _source(module, module.computations[visit.computation], visit.instruction)
         inside = [pair for pair in pairs(collective.attributes) if max(pair) < mesh.size]
-        reach = reach_of(mesh, np.array(inside, np.int64)) if mesh.axes and inside else 1
+        reach = max(1, reach_of(mesh, np.array(inside, np.int64)))
         found = HloCollective(kind, axes, devices, local_bytes, visit.times, visit.known, source, reach)
         if found.sent_bytes:
             yield found
