@@ -4,8 +4,8 @@ Run as `python test/gpu_kernels.py [--only NAME ..] [--anywhere]` where JAX has 
 over a mesh of the GPUs that are there, and is compared with what `jax.jit` makes of the same function without kernels.
 Then it is partitioned for eight GPUs: the program of one device is compiled once and run for each of the eight in
 turn, on one GPU, with its shards of the arguments, and the results are put together. So only programs that send nothing
-have a second run; of the others, which `compiles` names, the program of eight devices is compiled. The exit code is 1
-if something is wrong. `--anywhere` runs on CPUs what needs no GPU: Pallas kernels are then interpreted.
+have a second run; of the others the program of eight devices is compiled. The exit code is 1 if something is wrong.
+`--anywhere` runs on CPUs what needs no GPU: Pallas kernels are then interpreted.
 """
 
 from __future__ import annotations
@@ -149,8 +149,20 @@ _QKV = ((8, 256, 4, 64),) * 3
 _WEIGHTS = P(None, None, "model"), P("model")
 
 
-def _plain(function: Callable[..., Any]) -> Callable[[Mesh], Callable[..., Any]]:
-    return lambda mesh: function
+def _attention(
+    kernel: Callable[..., Any],
+    plain: Callable[..., Any],
+    dtype: Any,
+    *,
+    with_gradients: bool = False,
+    is_manual: bool = True,
+) -> Case:
+    """Attention over split batches and heads, or its gradients, in a manual computation or as the kernel splits it."""
+    all_three, out, wide = (_HEADS,) * 3, _HEADS, 2e-2
+    if with_gradients:
+        kernel, plain, out, wide = _gradients(kernel), _gradients(plain), all_three, 3e-2
+    made = mapped(kernel, _HEADS, out) if is_manual else lambda mesh: kernel
+    return Case(made, plain, all_three, out, _QKV, dtype, wide)
 
 
 def _block(mesh: Mesh) -> Callable[..., Any]:
@@ -167,35 +179,13 @@ CASES = {
         interpreted=True,
     ),
     "mosaic": Case(mapped(_tripled, P("data"), P("data")), lambda x: x * 3.0, (P("data"),), P("data"), ((512, 128),)),
-    "flash attention": Case(mapped(_flash, _HEADS, _HEADS), _unscaled, (_HEADS,) * 3, _HEADS, _QKV, jnp.float16, 2e-2),
-    "gradients of flash attention": Case(
-        mapped(_gradients(_flash), _HEADS, (_HEADS,) * 3),
-        _gradients(_unscaled),
-        (_HEADS,) * 3,
-        (_HEADS,) * 3,
-        _QKV,
-        jnp.float16,
-        3e-2,
-    ),
-    "cuDNN": Case(mapped(_by_cudnn, _HEADS, _HEADS), _by_xla, (_HEADS,) * 3, _HEADS, _QKV, jnp.bfloat16, 2e-2),
-    "gradients of cuDNN": Case(
-        mapped(_gradients(_by_cudnn), _HEADS, (_HEADS,) * 3),
-        _gradients(_by_xla),
-        (_HEADS,) * 3,
-        (_HEADS,) * 3,
-        _QKV,
-        jnp.bfloat16,
-        3e-2,
-    ),
-    "cuDNN by its own partitioning": Case(_plain(_by_cudnn), _by_xla, (_HEADS,) * 3, _HEADS, _QKV, jnp.bfloat16, 2e-2),
-    "gradients of cuDNN by its own partitioning": Case(
-        _plain(_gradients(_by_cudnn)),
-        _gradients(_by_xla),
-        (_HEADS,) * 3,
-        (_HEADS,) * 3,
-        _QKV,
-        jnp.bfloat16,
-        3e-2,
+    "flash attention": _attention(_flash, _unscaled, jnp.float16),
+    "gradients of flash attention": _attention(_flash, _unscaled, jnp.float16, with_gradients=True),
+    "cuDNN": _attention(_by_cudnn, _by_xla, jnp.bfloat16),
+    "gradients of cuDNN": _attention(_by_cudnn, _by_xla, jnp.bfloat16, with_gradients=True),
+    "cuDNN by its own partitioning": _attention(_by_cudnn, _by_xla, jnp.bfloat16, is_manual=False),
+    "gradients of cuDNN by its own partitioning": _attention(
+        _by_cudnn, _by_xla, jnp.bfloat16, with_gradients=True, is_manual=False
     ),
     "FFI calls of cuSOLVER": Case(
         mapped(_eigenvalues, P(("data", "model")), P(("data", "model"))),

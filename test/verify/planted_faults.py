@@ -79,15 +79,20 @@ def _number(rng: random.Random, line: str) -> str | None:
     return line.replace(f"dense<{found[1]}>", f"dense<{int(found[1]) + rng.choice([-1, 1])}>")
 
 
+def _two_swapped(rng: random.Random, text: str) -> str:
+    """A list of numbers in which two have changed places."""
+    numbers = [int(n) for n in text.strip("[]").split(",")]
+    i, j = rng.sample(range(len(numbers)), 2)
+    numbers[i], numbers[j] = numbers[j], numbers[i]
+    return str(numbers)
+
+
 def _table(rng: random.Random, line: str) -> str | None:
     """Two entries of a table change places."""
     found = re.search(r"stablehlo\.constant dense<(\[[0-9, ]+\])> : tensor<\d+xi32>", line)
     if found is None:
         return None
-    numbers = [int(n) for n in found[1].strip("[]").split(",")]
-    i, j = rng.sample(range(len(numbers)), 2)
-    numbers[i], numbers[j] = numbers[j], numbers[i]
-    return line.replace(found[1], str(numbers))
+    return line.replace(found[1], _two_swapped(rng, found[1]))
 
 
 def _padding(rng: random.Random, line: str) -> str | None:
@@ -103,10 +108,7 @@ def _dimension(rng: random.Random, line: str) -> str | None:
     found = re.search(r"dims = (\[[0-9]+, [0-9, ]+\]) : \(tensor<([0-9x]+)x\w+>\) -> tensor<([0-9x]+)x\w+>", line)
     if found is None:
         return None
-    dims = [int(n) for n in found[1].strip("[]").split(",")]
-    i, j = rng.sample(range(len(dims)), 2)
-    dims[i], dims[j] = dims[j], dims[i]
-    return line.replace(found[1], str(dims))
+    return line.replace(found[1], _two_swapped(rng, found[1]))
 
 
 def _operands(rng: random.Random, line: str) -> str | None:

@@ -38,17 +38,14 @@ from gspmd.verification.terms import (
     SET,
     SHARE,
     SUM,
-    Binding,
     BoundSlot,
-    Column,
     Instance,
-    Ref,
     Term,
     TermTable,
+    opened,
 )
 from gspmd.verification.values import Shape, SymbolicValue, Values
 
-_OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 _MOST_SUMMANDS = 256  # that are brought into an order
 _SELECT = "stablehlo.select"
 _SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
@@ -336,7 +333,7 @@ class Algebra(Values):
     def total(self, monoid: str, value: SymbolicValue, axis: int) -> SymbolicValue:
         """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
         if value.element == "i1":
-            monoid = _OF_BOOLEANS.get(monoid, monoid)
+            monoid = numbers.OF_BOOLEANS.get(monoid, monoid)
         shape = value.shape[:axis] + value.shape[axis + 1 :]
         names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
         size, label = value.shape[axis], dim(axis)
@@ -428,14 +425,8 @@ class Algebra(Values):
         term = value.term
         if term.kind != SUM or term.parts[0].kind != SHARE:
             return value
-
-        def bind(ref: Ref) -> Binding:
-            if isinstance(ref, BoundSlot):
-                return Column(0, ref.of, ref.column)
-            return value.maps[ref] if isinstance(ref, int) else ref
-
-        sets = [(SET, bind(ref)) for ref in term.own]
-        whole = of_all_shares(term.parts[0], sets, [bind(ref) for ref in term.refs[0]])
+        sets = [(SET, opened(ref, value.maps, 0)) for ref in term.own]
+        whole = of_all_shares(term.parts[0], sets, [opened(ref, value.maps, 0) for ref in term.refs[0]])
         return value if whole is None else self.of(whole, value.shape, value.valid)
 
     def _combined(

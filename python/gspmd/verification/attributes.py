@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.verification.index_maps import Integers
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.numbers import bits_of, float_bits, is_float
+from gspmd.verification.numbers import OF_BOOLEANS, bits_of, float_bits, is_float
 
 
 def ints(op: Operation, name: str) -> list[int]:
@@ -84,7 +84,7 @@ def reducer(block: Block) -> str | None:
         return None
     name = op.name.removeprefix("stablehlo.")
     if op.results[0].type.element == "i1":
-        name = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}.get(name, name)
+        name = OF_BOOLEANS.get(name, name)
     return name if name in MONOIDS else None
 
 

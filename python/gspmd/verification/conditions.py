@@ -15,7 +15,7 @@ import numpy as np
 
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import BITCAST, Algebra
-from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise
+from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise, pointwise_known
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
 from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance
@@ -86,7 +86,7 @@ class Conditions(Algebra):
         element, shape = value.element, value.shape
         known = self.known(value)
         if known is not None:
-            same = pointwise(lambda a, b: np.where((a == ANY) | (b == ANY), ANY, a == b), known, number)
+            same = pointwise_known(np.equal, known, number)
             return self.number(same, "i1", shape)
         least, most = self.range_of(value)
         within = pointwise(lambda n: np.where(n == ANY, ANY, (n >= least) & (n <= most)), number)
@@ -104,17 +104,11 @@ class Conditions(Algebra):
         shifted = self._shifted(value)
         if shifted is not None:
             part, offset = shifted
-            moved = pointwise(
-                lambda n, o: np.where((n == ANY) | (o == ANY), ANY, numbers.wrapped(n - o, element)), number, offset
-            )
-            return self.equal(part, moved)
+            return self.equal(part, pointwise_known(lambda n, o: numbers.wrapped(n - o, element), number, offset))
         reflected = self._reflected(value)
         if reflected is not None:
             part, known_ = reflected
-            moved = pointwise(
-                lambda n, o: np.where((n == ANY) | (o == ANY), ANY, numbers.wrapped(o - n, element)), number, known_
-            )
-            return self.equal(part, moved)
+            return self.equal(part, pointwise_known(lambda n, o: numbers.wrapped(o - n, element), number, known_))
         limits = self._clamp_limits(value)
         if limits is not None:
             given = number.table[number.table != ANY]
@@ -144,7 +138,7 @@ class Conditions(Algebra):
             return None
         if kind == "stablehlo.add":
             return parts[0], known[1]
-        return parts[0], pointwise(lambda o: np.where(o == ANY, ANY, -o), known[1])
+        return parts[0], pointwise_known(np.negative, known[1])
 
     def _clamp_limits(self, value: SymbolicValue) -> tuple[int, int] | None:
         """The limits of a clamp to constants."""
@@ -160,7 +154,7 @@ class Conditions(Algebra):
         reflected = self._reflected(value)
         if reflected is not None and self._is_exact_difference(*reflected, value.element):
             part, known = reflected
-            moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, o - n), number, known)
+            moved = pointwise_known(np.subtract, known, number)
             least, most = numbers.range_of_type(part.element)
             given = moved.table[moved.table != ANY]
             if given.size and (given.min() < least or given.max() > most):
@@ -170,7 +164,7 @@ class Conditions(Algebra):
         base, offset = self.base(value)
         if base is value:
             return None
-        moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, n - o), number, offset)
+        moved = pointwise_known(np.subtract, number, offset)
         least, most = numbers.range_of_type(base.element)
         given = moved.table[moved.table != ANY]
         if given.size and (given.min() < least or given.max() > most):
@@ -194,7 +188,7 @@ class Conditions(Algebra):
             if shifted is None or not self._is_exact(*shifted, value.element):
                 return value, offset
             value = shifted[0]
-            offset = pointwise(lambda a, b: np.where((a == ANY) | (b == ANY), ANY, a + b), offset, shifted[1])
+            offset = pointwise_known(np.add, offset, shifted[1])
 
     def _is_exact_difference(self, part: SymbolicValue, known: IndexMap, element: str) -> bool:
         least, most = self.range_of(part)
@@ -436,7 +430,7 @@ class Conditions(Algebra):
             empty = pointwise(lambda a, b: a > b, known.low, known.high)
             if not _all(lambda a, b, e: (e == 1) | ((a >= 0) & (b >= 0)), low, high, empty):
                 return condition
-        moved = pointwise(lambda n, o: np.where((n == ANY) | (o == ANY), ANY, n - o), number, offset)
+        moved = pointwise_known(np.subtract, number, offset)
         inside = pointwise(lambda n, a, b: np.where(n == ANY, ANY, (n >= a) & (n <= b)), moved, known.low, known.high)
         used.add(base.instance)
         return self.choice(inside, self.equal(base, moved), self.number(index_maps.constant(0), "i1", condition.shape))

@@ -7,6 +7,7 @@ So what is the same on all devices has no axis for them, however many they are.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -128,7 +129,7 @@ def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
         order = sorted(range(len(names)), key=names.__getitem__)
         names, table = tuple(names[i] for i in order), table.transpose([*order, len(names), len(names) + 1])
     outer = table.shape[:-2]
-    rows = _in_order(np.array(table.reshape((math.prod(outer), *table.shape[-2:]))))
+    rows = _in_order(np.array(flattened(table)))
     table = rows.reshape((*outer, *rows.shape[-2:]))
     for axis in reversed(range(len(names))):
         first = table.take([0], axis=axis)
@@ -149,7 +150,7 @@ def set_numbers(each: IndexMap) -> IndexMap:
 
 
 def _numbers_of(each: IndexMap) -> IndexMap:
-    flat = each.table.reshape((math.prod(each.table.shape[:-2]), *each.table.shape[-2:]))
+    flat = flattened(each.table)
     _, first, inverse = np.unique(flat.reshape((len(flat), -1)), axis=0, return_index=True, return_inverse=True)
     numbers = np.array([set_map((), flat[i]).number for i in first], np.int64)
     return integer_map(each.labels, numbers[inverse].reshape(each.table.shape[:-2]))
@@ -167,6 +168,11 @@ def numbered_sets(labels: Sequence[Label], numbers: Integers) -> IndexMap:
         if each is not None:
             rows[place, : each.table.shape[-2]] = each.table
     return set_map(labels, rows[inverse.reshape(numbers.shape)])
+
+
+def flattened(table: Integers) -> Integers:
+    """The table of sets as a list of them: [sets, rows, columns + 1]."""
+    return table.reshape((math.prod(table.shape[:-2]), *table.shape[-2:]))
 
 
 def _in_order(rows: Integers) -> Integers:
@@ -289,6 +295,16 @@ def pointwise(compute: Any, *maps: IndexMap) -> IndexMap:
         raise TooLarge
     table = compute(*[each.spread(labels) for each in maps])
     return integer_map(labels, np.broadcast_to(table, full))
+
+
+def pointwise_known(compute: Any, *maps: IndexMap) -> IndexMap:
+    """A function of the integers of several maps, ANY wherever one of them is. Raises TooLarge."""
+
+    def of(*tables: Integers) -> Integers:
+        lacking = functools.reduce(np.logical_or, [table == ANY for table in tables])
+        return np.where(lacking, ANY, compute(*tables))
+
+    return pointwise(of, *maps)
 
 
 def where(mask: IndexMap, yes: IndexMap, no: IndexMap) -> IndexMap:

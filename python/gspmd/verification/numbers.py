@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.verification.index_maps import ANY, IndexMap, Integers, pointwise
+from gspmd.verification.index_maps import ANY, IndexMap, Integers, pointwise, pointwise_known
 
 Compute = Callable[..., Any]
 
@@ -98,6 +98,8 @@ def neutral(monoid: str, element: str) -> int | None:
 
 
 IDEMPOTENT = frozenset({"maximum", "minimum", "and", "or"})
+OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+"""What combining booleans by these is."""
 
 
 def _divide(a: Integers, b: Integers) -> Integers:
@@ -179,12 +181,4 @@ def computed(operation: Sequence[Any], source: str, element: str, operands: Sequ
     if operation[0] == "stablehlo.select":
         return pointwise(lambda p, a, b: np.where(p == ANY, ANY, np.where(p == 1, a, b)), *operands)
 
-    def of(*tables: Integers) -> Integers:
-        lacking: Any = False
-        for table in tables:
-            lacking = lacking | (table == ANY)
-        made = of_integers(operation, source, element, tables)
-        assert made is not None
-        return np.where(lacking, ANY, made)
-
-    return pointwise(of, *operands)
+    return pointwise_known(lambda *tables: of_integers(operation, source, element, tables), *operands)

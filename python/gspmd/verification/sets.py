@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.verification import index_maps
-from gspmd.verification.index_maps import IndexMap, Integers, Label, integer_map, set_map
+from gspmd.verification.index_maps import IndexMap, Integers, Label, flattened, integer_map, set_map
 
 
 def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
@@ -17,7 +17,7 @@ def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
     columns, table = rows.columns or 0, rows.table
     if columns < 2 or not table.size or table[..., -1].max() > 1:
         return [(list(range(columns)), rows)]
-    flat = table.reshape((math.prod(table.shape[:-2]), *table.shape[-2:]))
+    flat = flattened(table)
     present = flat[..., -1] != 0
     total = present.sum(axis=1)
     alone: list[int] = []
@@ -60,11 +60,15 @@ def united(each: IndexMap, label: Label, size: int, present: IndexMap | None) ->
     rows = each.spread(labels)
     table = np.array(np.broadcast_to(rows, (*full, *rows.shape[-2:])))
     table[..., -1] *= (there.spread(labels) == 1)[..., None]
-    axis = labels.index(label)
-    table = np.moveaxis(table, axis, len(labels) - 1)
+    return rows_along(labels, label, table)
+
+
+def rows_along(labels: Sequence[Label], label: Label, table: Integers) -> IndexMap:
+    """Sets of all rows along a label, of a table with axes for labels, then for rows, and columns at last."""
+    table = np.moveaxis(table, labels.index(label), len(labels) - 1)
     rest = tuple(x for x in labels if x != label)
-    outer = tuple(sizes[x] for x in rest)
-    return set_map(rest, table.reshape((*outer, math.prod(table.shape[len(rest) : -1]), table.shape[-1])))
+    outer, rows = table.shape[: len(rest)], table.shape[len(rest) : -1]
+    return set_map(rest, table.reshape((*outer, math.prod(rows), table.shape[-1])))
 
 
 def union(first: IndexMap, second: IndexMap) -> IndexMap:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import numpy as np
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, integer_map, set_map
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.sets import independent
+from gspmd.verification.sets import independent, rows_along
 from gspmd.verification.terms import SET, SHARE, SUM, Binding, BoundSlot, Column, Instance, Term
 from gspmd.verification.values import Shape, SymbolicValue
 
@@ -133,11 +132,7 @@ class Summing:
         if self._monoid in numbers.IDEMPOTENT:
             counts = np.minimum(counts, 1)
         table = np.stack([np.broadcast_to(c, shape) for c in (*columns, counts)], axis=-1)
-        axis = labels.index(self._label)
-        table = np.moveaxis(table, axis, len(labels) - 1)
-        rest = tuple(label for label in labels if label != self._label)
-        outer = tuple(sizes[label] for label in rest)
-        made = set_map(rest, table.reshape((*outer, math.prod(table.shape[len(rest) : -1]), table.shape[-1])))
+        made = rows_along(labels, self._label, table)
         if self._monoid in numbers.IDEMPOTENT and made.table.size:
             flat = np.array(made.table)
             flat[..., -1] = np.minimum(flat[..., -1], 1)

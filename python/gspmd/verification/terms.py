@@ -10,6 +10,8 @@ Equal terms are one object. No two slots of a term are bound alike: those that w
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -38,6 +40,7 @@ CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
 
 
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Term:
     """`operation` of `parts`. Their slots are `refs`; what the operation itself reads is `own`: see `make`.
 
@@ -45,25 +48,13 @@ class Term:
     combines its part over the product of its sets. Everything else reads its own slots as indices.
     """
 
-    __slots__ = ("element", "kinds", "number", "operation", "own", "parts", "refs")
-
-    def __init__(
-        self,
-        operation: tuple[Hashable, ...],
-        element: str,
-        parts: tuple[Term, ...],
-        refs: tuple[tuple[Ref, ...], ...],
-        own: tuple[Ref, ...],
-        kinds: tuple[str, ...],
-        number: int,
-    ) -> None:
-        self.operation = operation
-        self.element = element
-        self.parts = parts
-        self.refs = refs
-        self.own = own
-        self.kinds = kinds
-        self.number = number
+    operation: tuple[Hashable, ...]
+    element: str
+    parts: tuple[Term, ...]
+    refs: tuple[tuple[Ref, ...], ...]
+    own: tuple[Ref, ...]
+    kinds: tuple[str, ...]
+    number: int
 
     @property
     def kind(self) -> Hashable:
@@ -91,6 +82,13 @@ class Column(NamedTuple):
 
 
 Binding: TypeAlias = "IndexMap | BoundSlot | Column"
+
+
+def opened(ref: Ref, bindings: Sequence[Binding], level: int) -> Binding:
+    """What a slot of a part is bound to, columns of the term's own sets as those of a level."""
+    if isinstance(ref, BoundSlot):
+        return Column(level, ref.of, ref.column)
+    return bindings[ref] if isinstance(ref, int) else ref
 
 
 class Instance(NamedTuple):
@@ -197,12 +195,7 @@ class TermTable:
 
     def _rebuilt(self, term: Term, bindings: tuple[Binding, ...]) -> Instance:
         level = 1 + max((binding.level for binding in bindings if isinstance(binding, Column)), default=0)
-
-        def bind(ref: Ref) -> Binding:
-            if isinstance(ref, BoundSlot):
-                return Column(level, ref.of, ref.column)
-            return bindings[ref] if isinstance(ref, int) else ref
-
+        bind = functools.partial(opened, bindings=bindings, level=level)
         own = [bind(ref) for ref in term.own]
         if term.kind == INTEGER and isinstance(own[0], IndexMap) and own[0].is_constant:
             return self.make((CONSTANT, 0 if own[0].value == ANY else own[0].value), term.element)
