@@ -106,9 +106,6 @@ JOINED_STARTS = "gspmd.starts"
 JOINED_LIMITS = "gspmd.limits"
 """Where each slice ends."""
 
-KEPT_BY_FIRST = "gspmd.kept_by_first"
-"""On a select, from `gspmd-localize` on: the axes along which the first device keeps a value, the others have zeros."""
-
 # ---- targets of custom calls ----------------------------------------------------------------------
 
 TAKEN_APART = "gspmd.taken_apart"

@@ -64,13 +64,14 @@ class Decide(PlanningPass):
     effort: str = option(
         DEFAULT, "fast: values stay as propagation has them; most: search on until the solution is proven the best"
     )
+    assume_finite: bool = option(False, "take numbers that sums are scaled with for finite, and sum up behind that")
 
     def run(self, module: Operation) -> None:
         self.decided(module)
 
     def decided(self, module: Operation) -> Decided:
         """Run the pass; returns what was decided."""
-        return decide(module, self.replicate_unsupported, self.target, self.effort, self.constraints)
+        return decide(module, **dataclasses.asdict(self))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def decide(
     target: str = "",
     effort: str = DEFAULT,
     constraints: str = WHERE_TAKEN,
+    assume_finite: bool = False,
 ) -> Decided:
     """Decide in place, with the prices of a target, as `reshard` follows it; returns what was decided.
 
@@ -104,7 +106,8 @@ def decide(
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
     work = WorkBook(every_row(), context_of(module))
-    places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported), all_bind=constraints == BIND)
+    rules = RuleBook(work.table, replicate_unsupported)
+    places = ValuePlaces(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
 
     def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
         objective = objective_for(planned_for(target, annotated.mesh))

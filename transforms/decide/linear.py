@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 from gspmd.transforms.ir.op_info import combiner
 from gspmd.transforms.ir.program import Op
-from gspmd.transforms.ir.reducers import is_identity, is_zero
+from gspmd.transforms.ir.reducers import is_identity, is_one_number, is_zero
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.traits import Traits
 
 
-def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ...]:
+def linear_operands(op: Op, is_constant: Callable[[int], bool], assume_finite: bool = False) -> tuple[int, ...]:
     """The operands that an operation is linear in taken together, none if it is not.
 
-    `is_constant` says whether a value is a constant.
+    `is_constant` says whether a value is a constant. With `assume_finite`, summands may be scaled with a number that is
+    known only when the program runs: scaled with infinity, summands of opposite signs add up to NaN.
     """
     traits = traits_of(op.info.name)
     for together in traits.linear:
@@ -25,8 +26,11 @@ def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ..
             return together if _adds_to_zeros(op, traits) else ()
         if traits.looks_up or traits.update is not None:  # the others say where
             return together
-        constant = all(is_constant(op.operands[index]) for index in others)
-        if _is_float(op) and constant and not any(is_constant(op.operands[index]) for index in together):
+        scales = all(
+            is_constant(op.operands[index]) or (assume_finite and is_one_number(op.ir.operands[index]))
+            for index in others
+        )
+        if _is_float(op) and scales and not any(is_constant(op.operands[index]) for index in together):
             return together
     return ()
 

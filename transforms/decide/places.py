@@ -73,14 +73,15 @@ class ValuePlaces:
     operations of repeated layers make in which layer that is, and what it is there.
     With `next_step`, which has of results by number the arguments that they become in the next step, `is_open`: nothing
     but annotations limits what a value may be. What propagation has found, where nobody has annotated anything, says
-    nothing.
+    nothing. `assume_finite` is as in `linear_operands`.
     """
 
     def __init__(
         self, annotated: AnnotatedProgram, rules: RuleBook, next_step: Mapping[int, int] | None = None,
-        all_bind: bool = False,
+        all_bind: bool = False, assume_finite: bool = False,
     ) -> None:  # fmt: skip
         self.annotated, self.program, self._rules = annotated, annotated.program, rules
+        self.assume_finite = assume_finite
         self.is_open, self._next_step, self._all_bind = next_step is not None, next_step or {}, all_bind
         count = len(self.program.value_type)
         self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
@@ -173,8 +174,10 @@ class ValuePlaces:
         return value
 
     def _find_optional(self) -> dict[int, list[int]]:
-        """By the value that they constrain, the results of constraints on which nothing hangs: only operations of
-        their own block take them, and none that says where they are to be.
+        """By the value that they constrain, the results of constraints on which nothing hangs.
+
+        Only operations of their own block take them, none of which says where they are to be, and places that say
+        themselves what they need.
         """
         found: dict[int, list[int]] = {}
         results = {place.order: value for value, place in self.same.items()}
@@ -185,7 +188,8 @@ class ValuePlaces:
                 continue
             home = self._home[value]
             if all(
-                (use.op is not None and use.block == home and not traits_of_op(use.op.info).placement)
+                use.block == home
+                and (use.need is not None if use.op is None else not traits_of_op(use.op.info).placement)
                 or results.get(use.order) in optional
                 for use in self.uses[value]
             ):

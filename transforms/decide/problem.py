@@ -27,6 +27,7 @@ from gspmd.transforms.decide.solver import Problem
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.tables import Tables
 from gspmd.transforms.decide.ways import WaysBook
+from gspmd.transforms.decide.widened import moved_types
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType, element_bytes
@@ -81,7 +82,7 @@ class ProblemBuilder:
         alike: Mapping[int, Hashable] | None = None,
         moved: Callable[[int], float] = lambda value: 1.0,
     ) -> None:
-        self.places, self.types = places, places.program.value_type
+        self.places, self.types = places, moved_types(places.program)
         self.objective, self.work = objective, work
         self._conditions = values_stay, alike, moved
         self._given = list(places.sharding)  # as propagation has them, and not as they are decided later

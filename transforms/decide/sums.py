@@ -24,7 +24,7 @@ class Sums:
         if found is None:
             found = ()
             if len(op.results) == 1 and (not op.ir.regions or op.info.body):
-                found = linear_operands(op, self._places.is_free.__getitem__)
+                found = linear_operands(op, self._places.is_free.__getitem__, self._places.assume_finite)
                 if not all(self.comes_apart(op.operands[index]) for index in found):
                     found = ()
             self._linear[op.index] = found
