@@ -188,8 +188,10 @@ class ValuePlaces:
                 continue
             home = self._home[value]
             if all(
-                use.block == home
-                and (use.need is not None if use.op is None else not traits_of_op(use.op.info).placement)
+                (
+                    use.block == home
+                    and (use.need is not None if use.op is None else not traits_of_op(use.op.info).placement)
+                )
                 or results.get(use.order) in optional
                 for use in self.uses[value]
             ):

@@ -292,8 +292,8 @@ class Resharder:
             return moved
         narrow = widened_from(self.program, value)
         if narrow is not None and not self.sharding[value].unreduced:
-            source = self._moved_value(narrow, need, user, cause)
-            moved = self._remake(self.program.ops[self.program.value_def[value]], need, user, [source])
+            operands = [self._moved_value(narrow, need, user, cause)]
+            moved = self._remake(self.program.ops[self.program.value_def[value]], need, user, operands)
             self._moved[-1].setdefault(value, {})[need] = moved
             return moved
         depth, point = self._where(value, need, user)
