@@ -16,7 +16,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import RouteBook, Routes, wire_prices
+from gspmd.transforms.paths.routes import RouteBook, Routes, WirePrices
 
 NEVER_S = 1e3
 """Seconds of what cannot be: more than anything takes, and few enough digits beside what programs do."""
@@ -27,7 +27,7 @@ class PriceBook:
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self.parts, self.hardware = parts, hardware
-        self._wires = wire_prices(parts, hardware)
+        self._wires = WirePrices(parts, hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
         self.planner = Planner(parts.mesh, hardware)
         self._routes = RouteBook(hardware)
@@ -120,6 +120,6 @@ class PriceBook:
 
     def _wire_s(self, kind: str, mask: Ints, local: Floats) -> Floats:
         """Seconds of collectives over the parts in masks, on so many bytes of a device."""
-        latency_s, slope = self._wires[kind]
-        found: Floats = latency_s[mask] + slope[mask] * local
+        latency_s, slope = self._wires.of(kind, mask)
+        found: Floats = latency_s + slope * local
         return found
