@@ -112,7 +112,10 @@ WRONG = {
         "a topology of 99999x99999x4 has 39999200004 chips, expected at most 1048576",
     ),
     "a tolerance beyond all numbers": (["cost", "--tolerance", "1e300"], "argument --tolerance: .*from 0 to 1000"),
-    "bytes beyond all numbers": (["partition", "--strict", "9" * 400], "argument --strict: .* more memory than any machine"),
+    "bytes beyond all numbers": (
+        ["partition", "--strict", "9" * 400],
+        "argument --strict: .* more memory than any machine",
+    ),
 }
 
 

@@ -142,7 +142,9 @@ def test_a_process_that_somebody_kills() -> None:
     process = started("os.kill(os.getpid(), signal.SIGKILL)")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 137
-    assert said == "prog: error: the process was killed by SIGKILL while working; the machine may have run out of memory\n"
+    assert (
+        said == "prog: error: the process was killed by SIGKILL while working; the machine may have run out of memory\n"
+    )
 
 
 @pytest.mark.parametrize("work", ["time.sleep(60)", STUCK])
