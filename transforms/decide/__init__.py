@@ -1,9 +1,30 @@
-"""Deciding every value's sharding and every operation's way to run, all together.
+"""The decision: the sharding of every value and the strategy of every operation, chosen together by cost.
 
-What propagation has found is where this begins: what is annotated stays, and of equal solutions the one that departs
-least from it is taken. The choice is one problem (`problem.py`): variables are values and operations, and what is paid
-for (`objective.py`) is what an operation takes (`work.py`) and what it takes to move values between operations
-(`prices.py`). `solver.py` finds the solution and proves how near it is to the best.
+In: a propagated module. Out: the cheapest shardings, and `gspmd.runs` on operations that run with other shardings than
+their values have. Its data types are `Problem`, variables with states and tables of costs, and `Solution`, a state for
+each variable, with a lower bound. docs/objective.md lists all terms and constraints.
+
+A variable is a value, whose states are placements, or an operation, whose states are strategies. A placement assigns
+every part of a mesh axis to a dimension, to no dimension, or leaves the value partial over it. So partial sums are
+placements, their reduction is a reshard, and the decision includes where a sum is taken. With up to three parts of
+axes, all placements are states; with more, those of the axis lists that occur in the program.
+
+- `problem.py` builds the problem: what may be chosen, and what it costs (`objective.py`, `work.py`, `prices.py`).
+- The cost of a reshard is the cost of the best route (`transforms/paths/routes.py`). `transforms/paths/prices.py` has a
+  closed form if bytes dominate; a test compares both with the planner. The planner prices reshards of padded
+  dimensions.
+- `tables.py` interns tables of costs: the same function of the same tables is the same table, so equal layers, heads
+  and gradients are computed once. Repeated layers share their variables.
+- A constraint that does not bind is a choice of the value that it constrains. If it is not taken, `gspmd-reshard`
+  passes the value on (`NOT_TAKEN`). A fixed value with several consumers has a variable for the sharding to which it is
+  resharded once for all of them (`THROUGH`).
+- `layout.py` places the mesh on a torus for the collectives of the current decision, decides again, and repeats that as
+  long as the cost falls.
+- `solver.py` eliminates variables with at most two neighbors exactly. For the rest, sequential tree-reweighted messages
+  raise the lower bound, and the states that the bound leaves open are searched exactly.
+
+Sources: the formulation as a minimization over pairs follows Alpa (Zheng et al. 2022); the messages follow Kolmogorov
+(2006).
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Localizing: the program every device runs, on the parts that it holds."""
+"""Localizing: the program of one device, on its shards.
+
+In: a resharded module, in which every operation fits its rule. Out: per-device types, `stablehlo` collectives with
+replica groups, and `stablehlo.partition_id`; no `sdy` is left. Its data type is `LocalOp`, an operation with the
+shardings of its operands and results, which a localizer turns into per-device operations.
+
+The local form of most operations is the same operation on smaller types. The others have a localizer in the file of
+their family in `transforms/ops`. Steps of reshards are read back (`step_notation.py`) and emitted as they were decided.
+"""
 
 from __future__ import annotations
 

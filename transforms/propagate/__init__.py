@@ -1,4 +1,18 @@
-"""Sharding completion: from annotations on a few values to a sharding of every value.
+"""Propagation: from annotations on a few values to a sharding of every value.
+
+In: an ingested module. Out: a closed `sdy.sharding` on every value that is split. Its data types are `Graph`, the slots
+and rules of a program, and `Completion`, the slots with their shardings and the derivation of each axis.
+
+A slot is a set of values that share one sharding: the carry of a loop (the arguments of condition and body, and the
+result), or a sharding group. Values that flow into a slot, such as the initial value of a loop, are connected to it by
+an identity rule; so are constraints, barriers and the results of branches. Each use of a constant is a slot of its own.
+
+Propagation is a fixpoint over factors, in levels: user priorities first, then elementwise operations, contractions and
+broadcasts (docs/propagation.md). Undisputed axes spread first, and conflicts are settled later, by size.
+
+The solver records only which node changed which slot. `derivation.py` recomputes on demand which tensor of that node an
+axis came from, from the rule and the state at that time. Each step goes back in time, so a derivation ends at an
+annotation.
 
 Source: arXiv 2105.04663, section 3.5.
 """

@@ -1,6 +1,7 @@
-"""Operations that XLA gets wrong or does not take, written so that it does not fail.
+"""Workarounds: operations that XLA computes wrongly or refuses, rewritten (docs/xla.md).
 
-A partitioned module is the same for all platforms. What goes to XLA passes through here last.
+A partitioned module is the same for all platforms. `gspmd-legalize-for-xla` is the last pass before XLA, for one
+platform.
 """
 
 from __future__ import annotations

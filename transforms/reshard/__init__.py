@@ -1,4 +1,12 @@
-"""Resharding: every operation gets its operands as it is run with, by the cheapest collectives."""
+"""Resharding: insert the collectives that bring every operand and result to the sharding with which its operation runs.
+
+In: a decided module. Out: `sdy` collectives on global shapes, each with `gspmd.cause`, such that every operation fits
+its rule. Its data types are `Decision`, the shardings with which an operation runs, and `ReshardStep`, one collective
+of a reshard. A module that has not been decided is decided first, with all values as propagation has them.
+
+`Resharder` goes from operation to operation and asks the planner of `transforms/paths` for the steps. Reshards at the
+boundary of the program go directly to the shards and devices of arguments and results (`device_orders.py`).
+"""
 
 from __future__ import annotations
 
