@@ -155,7 +155,7 @@ def test_nothing_to_split() -> None:
     text = MLP.replace("8192", "1").replace("2048", "1")
     found = found_in(text)
     assert (found.found, found.tried, found.promising) == ((), 0, 0)
-    assert str(found).endswith("0 annotations tried, none of them pay")
+    assert str(found).endswith("0 annotations tried, none of them help")
 
 
 # ---- the source ----
@@ -318,7 +318,7 @@ def test_limits_are_kept() -> None:
     found = found_in(MLP, tries=2)
     assert found.tried == 2
     assert found.promising > 2
-    assert "more were not, for want of tries or time" in str(found)
+    assert "more were skipped by the limits on tries and time" in str(found)
     none = gspmd.suggest(MLP, target=TARGET, time_limit_s=0)
     assert none.tried == 0
     assert none.found == ()

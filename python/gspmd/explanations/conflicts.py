@@ -247,8 +247,8 @@ class _ConflictFinder:
             return
         rule, operands = decision.rule, len(decision.info.operands)
         if any(sharding.unreduced for sharding in decision.runs[:operands]):
-            axes = print_axes(decision.runs[0].unreduced, self.mesh)
-            yield f"operands are partial over {axes}; the sum is taken after the operation"
+            partial = print_axes(decision.runs[0].unreduced, self.mesh)
+            yield f"operands are partial over {partial}; the sum is taken after the operation"
             return
         split = [factor_axes(rule, t, sharding) for t, sharding in enumerate(decision.have)]
         merged: dict[int, Axes] = {}
