@@ -57,48 +57,49 @@ __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, MOST = "fast", "default", "most"
 PASSES = {FAST: (6, 3), DEFAULT: (100, 3), MOST: (1000, 1000)}
-"""By effort, how often messages are passed at most while bound and solution are apart, and how often solutions are
-read in vain."""
+"""By effort: the limits on rounds of messages, and on solutions read without an improvement, while there is a gap."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanningPass(Pass):
-    """A pass that compares ways to run operations or to move values: what it compares them by."""
+    """A pass that prices strategies and reshards: the options for these prices."""
 
     needs = (INGESTED, PROPAGATED)
 
-    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
-    target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
+    replicate_unsupported: bool = option(
+        False, "run unsupported operations on gathered operands on every device, instead of refusing them"
+    )
+    target: str = option("", "hardware for which collectives are priced: a name or a .toml file")
     constraints: str = option(
         WHERE_TAKEN,
-        "where-taken: one that binds nothing is moved to if that pays; bind: every one is, and taken as it says",
+        "where-taken: a constraint that does not bind is used where that is cheaper; bind: every constraint binds",
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Decide(PlanningPass):
-    """Choose the sharding of every value that is not annotated, and how every operation is run."""
+    """Choose the sharding of every value without an annotation, and the strategy of every operation."""
 
     argument = "gspmd-decide"
-    summary = "Choose the shardings of values and the ways to run operations that cost least together"
+    summary = "Choose the shardings of all values and the strategies of all operations together, by cost"
 
     effort: str = option(
-        DEFAULT, "fast: values stay as propagation has them; most: search on until the solution is proven the best"
+        DEFAULT, "fast: values keep the shardings of propagation; most: search until the solution is proven optimal"
     )
 
     def run(self, module: Operation) -> None:
         self.decided(module)
 
     def decided(self, module: Operation) -> Decided:
-        """Run the pass; returns what was decided."""
+        """Run the pass; returns the decision."""
         return decide(module, self.replicate_unsupported, self.target, self.effort, self.constraints)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided: the values that are not as propagation has them, in program order, and the solution.
+    """The decision: the values whose sharding differs from propagation, in program order, and the solution.
 
-    `problem` has what may be chosen and what that costs.
+    `problem` has the candidates and their costs.
     """
 
     changed: tuple[ChangedValue, ...]
@@ -113,10 +114,10 @@ def decide(
     effort: str = DEFAULT,
     constraints: str = WHERE_TAKEN,
 ) -> Decided:
-    """Decide in place, with the prices of a target, as `reshard` follows it; returns what was decided.
+    """Decide in place, with the prices of a target; `reshard` then carries the decision out, which is returned.
 
-    Raises UsageError for an effort that is none of `fast`, `default` and `most`, and for constraints that are neither
-    `where-taken` nor `bind`.
+    Raises UsageError for an effort other than `fast`, `default` and `most`, and for constraints other than
+    `where-taken` and `bind`.
     """
     for said, what, known in ((effort, "effort", list(PASSES)), (constraints, "constraints", [WHERE_TAKEN, BIND])):
         if said not in known:

@@ -82,10 +82,10 @@ class Ingest(Pass):
     """Read annotations of every family, inline functions, and put everything on one mesh."""
 
     argument = "gspmd-ingest"
-    summary = "Bring what frameworks emit into the one form that the other passes read"
+    summary = "Bring the annotations of all frameworks into the one form that the other passes read"
 
     num_partitions: int = option(
-        0, "number of devices of a program without a mesh; 0 takes the module's", most=MAX_DEVICES
+        0, "number of devices of a program without a mesh; 0 for that of the module", most=MAX_DEVICES
     )
     custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 

@@ -43,9 +43,11 @@ class Localize(Pass):
     needs = (INGESTED, RESHARDED)
 
     list_groups_up_to: int = option(
-        64, "meshes of more devices name the mesh axes in replica groups instead of listing partition ids"
+        64, "largest mesh whose replica groups list partition ids; groups of larger meshes name mesh axes"
     )
-    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+    replicate_unsupported: bool = option(
+        False, "run unsupported operations on gathered operands on every device, instead of refusing them"
+    )
 
     def run(self, module: Operation) -> None:
         annotated = AnnotatedModule(module)

@@ -42,15 +42,15 @@ class Reshard(PlanningPass):
     summary = "Insert the collectives that bring every operand where it is needed"
 
     max_temporary_bytes: int = option(
-        0, "what a device may hold of a value on its way, where there is a way (0: as much as is worth the time)"
+        0, "bytes of a value that a device may hold during a reshard, if possible (0: as much as is worth the time)"
     )
     max_reshard_moves: int = option(
         MAX_RESHARD_MOVES,
-        "moves of collectives that are looked at for one reshard; then the best found is taken",
+        "moves that the search for one reshard may try; then the best path found is used",
         least=1,
     )
-    strict: bool = option(False, "refuse programs with reshards that no annotation asks for")
-    strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
+    strict: bool = option(False, "refuse programs with reshards that no annotation requires")
+    strict_bytes: int = option(0, "bytes that a device may send for such a reshard under 'strict'")
 
     @property
     def counts_layers(self) -> bool:

@@ -124,7 +124,7 @@ def wait(results: Any, timeout_s: float = TIMEOUT_S) -> Any:
             while not array.is_ready():
                 if time.monotonic() > end:
                     raise ExecutionError(
-                        f"results are not available after {timeout_s:g} s; a process may have died or be running another one",
+                        f"results are not available after {timeout_s:g} s; a process may have died or diverged",
                         hint="see the output of the other processes",
                     )
                 time.sleep(pause)
