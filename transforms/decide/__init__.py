@@ -67,7 +67,7 @@ class PlanningPass(Pass):
     needs = (INGESTED, PROPAGATED)
 
     replicate_unsupported: bool = option(
-        False, "run unsupported operations on gathered operands on every device, instead of refusing them"
+        False, "run unsupported operations on gathered operands on every device"
     )
     target: str = option("", "hardware for which collectives are priced: a name or a .toml file")
     constraints: str = option(

@@ -46,7 +46,7 @@ class Localize(Pass):
         64, "largest mesh whose replica groups list partition ids; groups of larger meshes name mesh axes"
     )
     replicate_unsupported: bool = option(
-        False, "run unsupported operations on gathered operands on every device, instead of refusing them"
+        False, "run unsupported operations on gathered operands on every device"
     )
 
     def run(self, module: Operation) -> None:

@@ -87,7 +87,7 @@ class Propagate(Pass):
     needs = (INGESTED,)
 
     replicate_unsupported: bool = option(
-        False, "run unsupported operations on gathered operands on every device, instead of refusing them"
+        False, "run unsupported operations on gathered operands on every device"
     )
 
     def run(self, module: Operation) -> None:
