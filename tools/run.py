@@ -1,4 +1,4 @@
-"""gspmd run: run a partitioned program and say what came out."""
+"""gspmd run: run a partitioned program and print a summary of its results."""
 
 from __future__ import annotations
 
@@ -26,22 +26,26 @@ if TYPE_CHECKING:
     from gspmd.transforms.ir.signature import ValueSignature
 
 NAME = "run"
-SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices of a PJRT client"
+SUMMARY = "run a program on the devices of a PJRT client, partitioning it first if needed"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="an annotated or a partitioned module (- for stdin), or what gspmd compile wrote: native code, to be run "
-        "only if you trust its source",
+        help="an annotated or a partitioned module (- for stdin), or an executable written by gspmd compile: native "
+        "code, to be run only if you trust its source",
     )
     add_choice_arguments(parser)
-    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
+    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays named 0, 1, ... or by argument name")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the random arguments used otherwise (default: 0)"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the random arguments used without --inputs (default: 0)",
     )
-    parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays called 0, 1, ...")
+    parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays named 0, 1, ...")
     parser.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="run N times and time each (default: 1)"
     )
@@ -83,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -> list[np.ndarray[Any, Any]]:
-    """The results; prints what the program takes, how long it took, and what came out."""
+    """Run the program, print its arguments, times and results, and return the results."""
     from gspmd.tables import fitted
 
     _print_interface(executable)
@@ -101,7 +105,7 @@ def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -
 
 
 def _load(path: str) -> Executable:
-    """What gspmd compile wrote, on the platform it was compiled for."""
+    """An executable written by `gspmd compile`, loaded on its platform."""
     from gspmd.compiled.file import read_compiled
     from gspmd.virtual_devices import request_devices
 
@@ -116,7 +120,7 @@ def _load(path: str) -> Executable:
 def _timed_runs(
     executable: Executable, given: tuple[Any, ...], repeat: int
 ) -> tuple[list[float], tuple[ShardedArray, ...]]:
-    """Wall-clock seconds of every run, from placed arguments to finished results; the last results."""
+    """The wall-clock seconds of every run, from arguments on the devices to finished results, and the last results."""
     times_s: list[float] = []
     donates = any(value.donated for value in executable.signature.inputs)
     placed: tuple[ShardedArray, ...] = ()
@@ -171,7 +175,7 @@ def _print_times(times_s: list[float]) -> None:
 
 
 def _summary(array: np.ndarray[Any, Any]) -> str:
-    """Smallest, largest and mean element, and how many are not finite; small arrays as they are."""
+    """The smallest, largest and mean element and the number of non-finite ones; a small array in full."""
     import numpy as np
 
     from gspmd.checks.comparison import count_nonfinite

@@ -31,7 +31,8 @@ MOST_ROWS = 1 << 14
 
 MOST_PLACEMENTS = 1024
 """About how many placements values of one rank have, each part being anywhere: with more, dimensions are split only as
-they are somewhere in the program."""
+they are somewhere in the program.
+"""
 
 
 class AxisParts:
