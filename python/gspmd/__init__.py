@@ -12,7 +12,7 @@ import os
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # a source tree, whose folders lie beside python/
+if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # links to the folders beside python/ were lost
     __path__.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
 for _part in ("dialect", "tools", "transforms"):
