@@ -94,7 +94,7 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
             parts["hints"] = hints.to_dict()["suggestions"]
         print(json.dumps(parts, indent=2))
         return
-    blocks = [explanation_text.summary_lines(found)] if everything else []
+    blocks = [str(found).splitlines()] if everything else []
     shown = selected if args.value or args.all else []
     if len(shown) > _MANY and not (args.all or args.full):
         blocks += [explanation_text.values_table(shown), ["--full explains each of them, --value %name a single one"]]
@@ -121,7 +121,7 @@ def _hints(args: argparse.Namespace, source: Any) -> Suggestions:
 def _hint_blocks(hints: Suggestions) -> list[list[str]]:
     from gspmd.suggestions.text import hint_lines
 
-    blocks = list(hint_lines(hints, _MANY))
+    blocks = list(hint_lines(hints.found[:_MANY], hints.before))
     if not blocks:
         return [[f"no hints: of {hints.tried} annotations that were tried none pays"]]
     return [["annotations that would pay (gspmd suggest tries more):"], *blocks]

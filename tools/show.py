@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from gspmd.tools._partitioned import add_partition_arguments, partition_options, source_of
@@ -56,4 +55,4 @@ def _place(value: Any) -> str:
     """What the framework calls the value, or where it is made."""
     if value.label or value.location is None:
         return str(value.label)
-    return f"{os.path.basename(value.location.file)}:{value.location.line}"
+    return str(value.location.brief)

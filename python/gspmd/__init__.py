@@ -33,7 +33,7 @@ from gspmd.dialect.errors import (  # noqa: E402 - found along the path above
 )
 
 if TYPE_CHECKING:
-    from gspmd.api import Partitioned, Sharding, partition, propagate
+    from gspmd.api import Partitioned, Sharding, partition, propagate, verify
     from gspmd.checks.checking import CheckReport, check
     from gspmd.collectives import Collective
     from gspmd.comparisons.opinions import SecondOpinion
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from gspmd.suggestions.suggesting import Suggestions, suggest
     from gspmd.transforms.reshard.strict import ReshardError
     from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
-    from gspmd.verification.verifying import NotProved, verify
+    from gspmd.verification.verifying import NotProved
 
 _HOME = {
     "CompiledProgram": "compiled.ahead_of_time",
@@ -77,6 +77,7 @@ _HOME = {
     "Sharding": "api",
     "partition": "api",
     "propagate": "api",
+    "verify": "api",
     "Collective": "collectives",
     "CostReport": "costs.program_cost",
     "cost": "costs.program_cost",
@@ -109,7 +110,6 @@ _HOME = {
     "ResultVerdict": "verification.verdicts",
     "Verdict": "verification.verdicts",
     "Verification": "verification.verdicts",
-    "verify": "verification.verifying",
 }
 
 __all__ = [

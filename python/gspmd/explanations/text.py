@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
-from gspmd.explanations.derivations import Derivation, DerivationStep
-from gspmd.explanations.explanation import ExplainedValue, Explanation
+from gspmd.explanations.derivations import Derivation, DerivationStep, Origin
+from gspmd.explanations.explained_values import ExplainedValue, RefinedValue
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
+from gspmd.text_report import bytes_text, devices_text, sent_text
+from gspmd.transforms.decide.terms import Terms
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
 _PROVEN = 1e-9  # a gap that is rounding
 
 
-def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
-    """What was annotated and how far it reached, and the most expensive conflicts."""
-    values = explanation.values
-    split = sum(bool(value.derivations) for value in values)
-    lines = [f"mesh: {mesh_text(explanation.mesh)}", f"{len(values)} values, {split} of them split"]
-    origins = explanation.origins()
-    if origins:
-        rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
-        rows = [("values", "get an axis from", "at"), *rows]
-        lines += ["", *table(rows, right=(0,)), *_more(len(origins), most)]
-    refined = explanation.refinements
-    if refined:
-        rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
-        lines += ["", f"{len(refined)} values run otherwise than propagation has them, as costs least together:"]
-        lines += [*table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
-    return [*lines, "", *conflict_summary_lines(explanation.conflicts, most), "", *_decision_lines(explanation)]
+def origin_lines(origins: Sequence[tuple[Origin, int]], most: int = _MOST) -> list[str]:
+    """How many values each annotation gives an axis."""
+    if not origins:
+        return []
+    rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
+    return [*table([("values", "get an axis from", "at"), *rows], right=(0,)), *_more(len(origins), most)]
 
 
-def _decision_lines(explanation: Explanation) -> list[str]:
+def refinement_lines(refined: Sequence[RefinedValue], most: int = _MOST) -> list[str]:
+    """The values that run otherwise than propagation has them."""
+    if not refined:
+        return []
+    rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
+    told = f"{len(refined)} values run otherwise than propagation has them, as costs least together:"
+    return [told, *table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
+
+
+def decision_lines(gap: float, terms: Terms) -> list[str]:
     """How good the decision is under the objective, and what it is made of."""
-    gap = explanation.gap
     best = "proven the best" if gap < _PROVEN else f"within {max(gap, 1e-4):.2%} of the best"
-    terms = [(_time(seconds), name) for name, seconds in explanation.terms.named.items() if seconds]
-    return [f"this decision is {best} under the objective", *table([("counts", "term"), *terms], right=(0,))]
+    named = [(_time(seconds), name) for name, seconds in terms.named.items() if seconds]
+    return [f"this decision is {best} under the objective", *table([("counts", "term"), *named], right=(0,))]
 
 
 def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> list[str]:
@@ -160,11 +158,7 @@ def _subject(conflict: Conflict) -> str:
 
 
 def _at(location: SourceLocation | None, prefix: str = "") -> str:
-    """`main.py:80`, without folders and column."""
-    if location is None:
-        return ""
-    line = f":{location.line}" if location.line else ""
-    return f"{prefix}{os.path.basename(location.file)}{line}"
+    return prefix + location.brief if location else ""
 
 
 def _time(seconds: float) -> str:
