@@ -1,4 +1,7 @@
-"""Puts the package together from the folders of the source tree; everything else is in pyproject.toml."""
+"""Finds the packages; everything else is in pyproject.toml.
+
+In python/gspmd, links lead to the top-level folders. Archives and Windows lose links: then the folders are taken.
+"""
 
 import os
 
@@ -8,22 +11,17 @@ from setuptools.command.build_py import build_py
 FOLDERS = ("dialect", "examples", "tools", "transforms")
 
 
-class BuildFromFolders(build_py):
-    """Takes the package `gspmd` from python/, and what is in it from the top-level folders.
-
-    A `package-dir` in pyproject.toml that names the folders would build the same wheel. But setuptools would make of an
-    editable install a finder that is asked last, when any directory named `gspmd`, such as a clone in the current
-    directory, has already been taken for the package. As it is, an editable install is a path: python/.
-    """
+class BuildWithoutLinks(build_py):
+    """A map of packages to folders would do for this, but makes of an editable install a hook instead of a path."""
 
     def get_package_dir(self, package: str) -> str:
-        _, *inner = package.split(".")
-        return os.path.join(*inner) if inner and inner[0] in FOLDERS else super().get_package_dir(package)
+        linked = super().get_package_dir(package)
+        return linked if os.path.isdir(linked) else os.path.join(*package.split(".")[1:])
 
 
 inner = find_packages(include=[pattern for name in FOLDERS for pattern in (name, f"{name}.*")])
 setup(
-    packages=[*find_packages("python"), *(f"gspmd.{name}" for name in inner)],
+    packages=sorted({*find_packages("python"), *(f"gspmd.{name}" for name in inner)}),
     package_dir={"": "python"},
-    cmdclass={"build_py": BuildFromFolders},
+    cmdclass={"build_py": BuildWithoutLinks},
 )

@@ -57,8 +57,8 @@ each (62.8 to 63.0 GiB). What remains is what the schedule hides: up to 1.6 poin
 
 On 128B as published, a core has 8192 / 64 = 128 elements of bfloat16 of the residual stream. libtpu makes all-reduces
 of reduce-scatters that leave 128 such elements ([compile.md](../compile.md#reduce-scatters-in-libtpu)): of the 265
-GiB that a core sends in XLA's program for the second text, 158 are all-reduced. gspmd sent 265 GiB, too, and now lays these
-values out so that libtpu keeps the reduce-scatters, in both texts:
+GiB that a core sends in XLA's program for the second text, 158 are all-reduced. gspmd sent 265 GiB, too, and now lays
+these values out so that libtpu keeps the reduce-scatters, in both texts:
 
 | gspmd | sends | of it reduce-scattered, all-reduced | compute | communication | utilisation | overlapped |
 |---|--:|---|--:|--:|--:|--:|

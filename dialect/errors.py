@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 from typing import ClassVar
 
 from gspmd.dialect.error_codes import Code
@@ -33,6 +34,12 @@ class SourceLocation:
         if not self.line:
             return self.file
         return f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def brief(self) -> str:
+        """`main.py:80`, without folders and column."""
+        name = os.path.basename(self.file)
+        return f"{name}:{self.line}" if self.line else name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

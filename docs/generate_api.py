@@ -84,8 +84,8 @@ def _modules(source: str) -> dict[str, str]:
 
 def _path(module: str) -> Path:
     part = module.replace(".", "/")
-    places = (_PACKAGE / f"{part}.py", _PACKAGE / part / "__init__.py", _ROOT / f"{part}.py")
-    return next(path for path in places if path.exists())
+    places = (_PACKAGE / f"{part}.py", _PACKAGE / part / "__init__.py")
+    return next(path.resolve() for path in places if path.exists())
 
 
 def _docstring(module: ast.Module, name: str) -> str | None:

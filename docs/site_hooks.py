@@ -8,7 +8,6 @@ was taken of.
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +17,20 @@ from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 from site_links import DOCS, HOME, ROOT, copies, in_site, rewritten
-from site_package import put_together
 
 _SECTION = re.compile(r"^## (.*)\n((?:(?!## ).*\n)*)", re.MULTILINE)
 _PAGE = re.compile(r"\]\((?!\w+:)([^)#\s]+\.md)\)")
 _PICTURE = re.compile(r"!\[([^]]*)\]\((\S*pictures/(\w+)\.png)\)")
 _SELF_LINK = re.compile(r"(\[!\[[^]]*\]\(\S+?\)\])\((\S*)pictures/(\w+)\.png\)")
 _API_ROW = re.compile(r"^\| \[`(\w+)`\]\(\S+\) \|", re.MULTILINE)
-_package: list[tempfile.TemporaryDirectory[str]] = []
 
 
 @event_priority(100)  # before mkdocstrings looks for the sources
 def on_config(config: Any) -> Any:
     """The menu, and where the sources are that the API reference is made from."""
     config.nav = menu((DOCS / "README.md").read_text(encoding="utf-8"))
-    _package[:] = [tempfile.TemporaryDirectory(prefix="gspmd-site-")]
-    put_together(Path(_package[0].name))
-    config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [_package[0].name]
+    config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [str(ROOT / "python")]
     return config
-
-
-def on_shutdown() -> None:
-    while _package:
-        _package.pop().cleanup()
 
 
 def on_files(files: Files, config: Any) -> Files:

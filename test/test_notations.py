@@ -25,7 +25,7 @@ EXCEPTIONS = {
     ("tools/completion.py", "fish"): "a file that a shell reads",
 }
 """Files, and what stands behind `gspmd.` in them, with the reason. Modules and functions of the package need none."""
-PUBLIC = {*gspmd.__all__, *(module.name for module in pkgutil.iter_modules(gspmd.__path__)), *lint.FOLDERS}
+PUBLIC = {*gspmd.__all__, *(module.name for module in pkgutil.iter_modules(gspmd.__path__))}
 
 
 def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:

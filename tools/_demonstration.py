@@ -18,7 +18,6 @@ from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
 from gspmd.output import Output, beside, outputs
-from gspmd.plan_search.text import plan_lines
 from gspmd.tables import fitted, table
 from gspmd.tools._stages import stage
 
@@ -55,7 +54,7 @@ class Demonstration:
             with self._timed("search", "searching"):
                 plan = low.plan
             if not brief:
-                print("\n".join(plan_lines(plan)) + "\n")
+                print(f"{plan}\n")
         if annotated:
             annotated.write(low.as_text(debug_info=True).encode())
         with self._timed("partition", "partitioning"):

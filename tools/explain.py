@@ -98,7 +98,7 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
             parts["hints"] = hints.to_dict()["suggestions"]
         print(json.dumps(parts, indent=2))
         return
-    blocks = [explanation_text.summary_lines(found)] if everything else []
+    blocks = [str(found).splitlines()] if everything else []
     shown = selected if args.value or args.all else []
     if len(shown) > _MANY and not (args.all or args.full):
         blocks += [explanation_text.values_table(shown), ["explain each with --full, or one with --value %name"]]
@@ -125,7 +125,7 @@ def _hints(args: argparse.Namespace, source: Any) -> Suggestions:
 def _hint_blocks(hints: Suggestions) -> list[list[str]]:
     from gspmd.suggestions.text import hint_lines
 
-    blocks = list(hint_lines(hints, _MANY))
+    blocks = list(hint_lines(hints.found[:_MANY], hints.before))
     if not blocks:
         return [[f"no hints: none of the {hints.tried} annotations tried would help"]]
     return [["annotations that would help (gspmd suggest tries more):"], *blocks]

@@ -82,9 +82,8 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd.output import beside, outputs
     from gspmd.plan_search.meshes import parse_mesh_sizes
-    from gspmd.plan_search.plan import PlanFile
+    from gspmd.plan_search.plan_file import PlanFile
     from gspmd.plan_search.searching import search
-    from gspmd.plan_search.text import plan_lines
     from gspmd.suggestions.text import module_text
 
     if args.json and args.jax:
@@ -113,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
         elif args.jax:
             print(found.jax_code(), end="")
         else:
-            print("\n".join(plan_lines(found)))
+            print(found)
     return 0
 
 

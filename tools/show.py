@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from gspmd.tools._partitioned import add_partition_arguments, partition_options, source_of
@@ -56,4 +55,4 @@ def _place(value: Any) -> str:
     """The framework's name of the value, or the source line of its producer."""
     if value.label or value.location is None:
         return str(value.label)
-    return f"{os.path.basename(value.location.file)}:{value.location.line}"
+    return str(value.location.brief)

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd.output import Output
     from gspmd.suggestions.suggesting import suggest
-    from gspmd.suggestions.text import module_text, suggestion_lines
+    from gspmd.suggestions.text import module_text
 
     if args.output is not None and args.apply is None:
         args.apply = 1
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         text = json.dumps(found.to_dict(), indent=2)
     else:
-        text = "\n".join(suggestion_lines(found, args.limit))
+        text = found.text(args.limit)
     if output is not None:
         module = found.apply(args.apply) if found.found else found.module
         output.write(module_text(module, args.file).encode())

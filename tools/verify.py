@@ -35,10 +35,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 if all results are proved, 3 if not; errors are exceptions."""
+    from gspmd.api import verify
     from gspmd.reading import read_program_file
     from gspmd.tables import fitted
     from gspmd.transforms.parsing.mlir import new_context
-    from gspmd.verification.verifying import verify
 
     given = read_program_file(args.file, new_context())
     module = given if args.partitioned is None else read_program_file(args.partitioned, new_context())

@@ -1,8 +1,8 @@
 """gspmd: partitions a single-device StableHLO program into one SPMD program with collectives.
 
-`partition` makes the per-device program, `propagate` only derives the shardings, `explain` gives the reasons for them,
+`partition` makes the per-device program, `propagate` only completes the shardings, `explain` says why they are so,
 `compile` makes a partitioned module ready to run, `check` compares it with the original, `verify` proves them equal.
-Modules that need jax are imported on first use.
+What needs jax is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import os
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # a source tree, whose other folders are next to python/
+if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # links to the folders beside python/ were lost
     __path__.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
 for _part in ("dialect", "tools", "transforms"):
     if importlib.util.find_spec(f"gspmd.{_part}") is None:
         raise ImportError(f"gspmd is not whole: '{os.path.dirname(__file__)}' has no '{_part}'; install it again")
 
-from gspmd.dialect.errors import (  # noqa: E402 - uses the path above
+from gspmd.dialect.errors import (  # noqa: E402 - found along the path above
     AnnotationError,
     Error,
     ErrorKind,
@@ -33,7 +33,7 @@ from gspmd.dialect.errors import (  # noqa: E402 - uses the path above
 )
 
 if TYPE_CHECKING:
-    from gspmd.api import Partitioned, Sharding, partition, propagate
+    from gspmd.api import Partitioned, Sharding, partition, propagate, verify
     from gspmd.checks.checking import CheckReport, check
     from gspmd.collectives import Collective
     from gspmd.comparisons.opinions import SecondOpinion
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from gspmd.suggestions.suggesting import Suggestions, suggest
     from gspmd.transforms.reshard.strict import ReshardError
     from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
-    from gspmd.verification.verifying import NotProved, verify
+    from gspmd.verification.verifying import NotProved
 
 _HOME = {
     "CompiledProgram": "compiled.ahead_of_time",
@@ -77,6 +77,7 @@ _HOME = {
     "Sharding": "api",
     "partition": "api",
     "propagate": "api",
+    "verify": "api",
     "Collective": "collectives",
     "CostReport": "costs.program_cost",
     "cost": "costs.program_cost",
@@ -109,7 +110,6 @@ _HOME = {
     "ResultVerdict": "verification.verdicts",
     "Verdict": "verification.verdicts",
     "Verification": "verification.verdicts",
-    "verify": "verification.verifying",
 }
 
 __all__ = [

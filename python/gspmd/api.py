@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # a program from the cache needs no passes
     from gspmd.pass_manager.manager import After
     from gspmd.transforms.ops.custom_rules import RuleSource
     from gspmd.transforms.passes import Pass
+    from gspmd.verification.verdicts import Verification
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,6 +153,24 @@ def propagate(
     module = read_program(program)
     _run(run_passes, passes_of(num_partitions, replicate_unsupported)[:2], module, custom_rules, None)
     return module
+
+
+def verify(program: Any, partitioned: Any = None, num_partitions: int | None = None, **options: Any) -> Verification:
+    """Prove that a partitioned program computes what the program for one device does, for all inputs.
+
+    `program` is anything that `gspmd.partition` reads. `partitioned` is what it made of that, as a `Partitioned`,
+    module, text or file; without it `gspmd.partition` makes it, for `num_partitions` and with the other `options`.
+    Sums are taken as sums of exact numbers, in whatever order they are added up (docs/verify.md).
+
+    Errors: as `gspmd.partition`; UsageError for two programs that do not have the same arguments and results.
+    """
+    from gspmd.verification.verifying import verified
+
+    given = read_program(program)
+    if partitioned is None:
+        partitioned = partition(given, num_partitions, **options)
+    module = partitioned.module if isinstance(partitioned, Partitioned) else read_program(partitioned)
+    return verified(given, module)
 
 
 def passes_of(

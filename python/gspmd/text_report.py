@@ -30,6 +30,14 @@ def bytes_text(count: float) -> str:
     raise AssertionError
 
 
+def time_text(seconds: float) -> str:
+    """`1.5 ms`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds * 1e9:.1f} ns" if seconds else "0"
+
+
 def mesh_text(mesh: Mesh) -> str:
     """`x=4, y=2 (8 devices)`."""
     axes = ", ".join(f"{name}={size}" for name, size in mesh.axes) or "no axes"

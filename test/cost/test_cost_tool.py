@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import gspmd
-from gspmd.costs.text import time_text
+from gspmd.text_report import time_text
 from gspmd.tools import cli
 
 PROGRAM = """module @product {

@@ -209,6 +209,18 @@ def test_the_carry_of_a_loop_tells_which_way_it_got_its_axes() -> None:
     ]
 
 
+def test_a_carry_that_lies_as_a_constraint_inside_says_is_told_from_that_constraint() -> None:
+    program = CALLS.replace('[{"x"}]', "[{?}]").replace(
+        "stablehlo.return %next, %negated",
+        """%placed = sdy.sharding_constraint %negated <@mesh, [{"x"}]> : tensor<8xf32>
+           stablehlo.return %next, %placed""",
+    )
+    (loop,) = explain(program).find("%loop#1")
+    assert [derivation.axes for derivation in loop.derivations] == ['"x"']
+    origin = loop.derivations[0].origin
+    assert (origin.kind, origin.value) == ("constraint", "%placed")
+
+
 def test_other_programs_go_by_the_names_that_mlir_prints() -> None:
     module = parse_module(CALLS, new_context())
     explanation = explain(module)

@@ -19,7 +19,7 @@ from gspmd.costs.outcome import Outcome
 from gspmd.plan_search import searching
 from gspmd.plan_search.judging import CompiledOutcome
 from gspmd.plan_search.meshes import parse_mesh_sizes
-from gspmd.plan_search.plan import PlanFile
+from gspmd.plan_search.plan_file import PlanFile
 from gspmd.tools import cli
 
 TARGET = "tpu-v5p"

@@ -26,7 +26,7 @@ class Graph:
     Slots beyond the program's own stand for @main's results (`result_slots`), whose shardings may be asked for, and for
     the operands of manual computations as these take them (`entry_slots`, by the index of the operation). `taken` maps
     the slot of an argument inside to that of the operand as it is taken; `leaders` maps the slot of a group's member to
-    the one that is solved for.
+    the one that is solved for, and `asked` that of what a loop carries to the constrained one that is carried on to it.
     """
 
     slot_types: list[TensorType]
@@ -36,6 +36,7 @@ class Graph:
     entry_slots: dict[int, list[int]]
     taken: dict[int, int]
     leaders: dict[int, int] = dataclasses.field(default_factory=dict)
+    asked: dict[int, int] = dataclasses.field(default_factory=dict)
 
     def leader(self, slot: int) -> int:
         """The slot that is solved for instead of this one; itself if it is in no group."""
@@ -64,6 +65,7 @@ class GraphBuilder:
         self.nodes: list[Node] = []
         self.entries: dict[int, list[int]] = {}
         self._constrained = set[int]()
+        self.asked: dict[int, int] = {}
         self.iterated = iterated_dims(program)
 
     def build(self) -> Graph:
@@ -86,7 +88,7 @@ class GraphBuilder:
             for index, slots in self.entries.items()
             for argument, slot in zip(program.ops[index].regions[0].arguments, slots, strict=True)
         }
-        return Graph(self.types, self.initial, self.nodes, results, self.entries, arguments)
+        return Graph(self.types, self.initial, self.nodes, results, self.entries, arguments, asked=self.asked)
 
     def _beyond(self, slot: int, sharding: TensorSharding) -> int:
         """A new slot of the same type."""
@@ -134,6 +136,7 @@ class GraphBuilder:
         for said, slot, returned in zip(given, loop.result_slots, loop.regions[1].returned_slots, strict=True):
             if said is None and returned in self._constrained:
                 self.initial[slot] = self.initial[returned]
+                self.asked[slot] = returned
 
     def _rule(self, op: Op) -> int:
         iterated = self.iterated.get(op.result_slots[0]) if op.info.name == RESHAPE else None

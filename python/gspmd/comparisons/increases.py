@@ -9,8 +9,7 @@ from typing import Any
 from gspmd.comparisons.figures import COMPARED, Figures
 from gspmd.comparisons.opinions import SecondOpinion
 from gspmd.comparisons.versions import VersionComparison
-from gspmd.costs.text import time_text
-from gspmd.text_report import bytes_text
+from gspmd.text_report import bytes_text, time_text
 
 _ROUNDING = 1e-9
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from gspmd.comparisons.figures import COMPARED, Figures, SentAlong
 from gspmd.comparisons.opinions import NOT_RUN, LineDifference, Opinion, SecondOpinion
 from gspmd.comparisons.versions import Changed, VersionComparison
-from gspmd.costs.text import time_text
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, mesh_text
+from gspmd.text_report import bytes_text, mesh_text, time_text
 
 _COLUMNS = 80  # where no terminal says how wide it is
 _NONE = "-"

@@ -8,6 +8,8 @@ from typing import Any
 
 from gspmd import api
 from gspmd.costs.program_cost import cost_of
+from gspmd.tables import table
+from gspmd.text_report import bytes_text, time_text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,3 +45,12 @@ def outcome_of(product: api.Partitioned, target: str, most_bytes: float = 0.0) -
     cost = cost_of(product.module, target)
     most = most_bytes or cost.memory.capacity
     return Outcome(cost.sent_bytes, cost.timeline.total_s, cost.memory.peak, not most or cost.memory.peak <= most)
+
+
+def outcome_table(outcomes: Mapping[str, Outcome]) -> list[str]:
+    """The figures of programs, by what they are called."""
+    rows = [("", "step", "sent", "memory")]
+    for name, outcome in outcomes.items():
+        held = bytes_text(outcome.memory_bytes) + ("" if outcome.fits else " (too much)")
+        rows.append((name, time_text(outcome.step_s), bytes_text(outcome.sent_bytes), held))
+    return table(rows, right=(1, 2, 3))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from gspmd.costs.memory_cost import Buffer
 from gspmd.costs.program_cost import CollectiveCost, CostReport
 from gspmd.dialect.errors import SourceLocation
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, mesh_text, placement_dict, placement_lines, sent_text
+from gspmd.text_report import bytes_text, mesh_text, placement_dict, placement_lines, sent_text, time_text
 
 _LISTS = ("buffers", "moments", "peak_moment")  # shares of memory below this are not printed exactly
 _COLUMNS = 100  # width of lines without a terminal
@@ -146,14 +145,6 @@ def _buffer_row(buffer: Buffer) -> tuple[str, ...]:
     return bytes_text(buffer.bytes), buffer.kind, buffer.type, buffer.value, _at(buffer.location), replicated
 
 
-def time_text(seconds: float) -> str:
-    """`1.5 ms`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds * 1e9:.1f} ns" if seconds else "0"
-
-
 def _count_text(count: float, what: str) -> str:
     """`1.5 Gflop`."""
     for unit, size in (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -163,11 +154,7 @@ def _count_text(count: float, what: str) -> str:
 
 
 def _at(location: SourceLocation | None) -> str:
-    """`main.py:80`, without folders and column."""
-    if location is None:
-        return ""
-    line = f":{location.line}" if location.line else ""
-    return f"{os.path.basename(location.file)}{line}"
+    return location.brief if location else ""
 
 
 def to_dict(report: CostReport) -> dict[str, Any]:

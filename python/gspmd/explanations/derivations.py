@@ -153,6 +153,7 @@ class Explainer:
             self._origins[slot] = origin
             if slot in graph.leaders:  # an annotation of one member of a group holds for all
                 self._origins.setdefault(graph.leader(slot), origin)
+        self._origins |= {slot: self._origins[constrained] for slot, constrained in graph.asked.items()}
         self.sites = list(self._sites())
         self._made: dict[tuple[int, TensorSharding], tuple[Derivation, ...]] = {}
 

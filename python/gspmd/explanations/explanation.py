@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,15 +17,18 @@ from jaxlib.mlir import ir
 
 from gspmd.api import Partitioned, attaching, passes_of
 from gspmd.dialect.error_codes import Code
-from gspmd.dialect.errors import SourceLocation, UsageError
+from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places, place_of
-from gspmd.explanations.derivations import Derivation, Explainer, Origin
+from gspmd.explanations.derivations import Explainer, Origin
+from gspmd.explanations.explained_values import ExplainedValue, RefinedValue
+from gspmd.explanations.text import conflict_summary_lines, decision_lines, origin_lines, refinement_lines
 from gspmd.explanations.value_names import GivenNames, given_text
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
+from gspmd.text_report import mesh_text
 from gspmd.transforms.decide import ChangedValue, Decide
 from gspmd.transforms.decide.terms import Terms, terms_of
 from gspmd.transforms.ir.modules import FUNCTION
@@ -37,65 +39,6 @@ from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.propagate import Propagate, complete
 from gspmd.transforms.reshard import Reshard
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExplainedValue:
-    """A value of the program.
-
-    `name` as in the given module (`%12`, `@f:%3` in an inlined function, `%12/1` for what became several
-    operations); `kind` is `argument`, `result`, `operation` or `block argument`; `label` what the framework calls
-    it (`state['params']['w']`), empty if unknown; `operation` the name of its producer; `called_for` the results of the
-    calls it was inlined through; `used_by` names the consumer of a copy of a constant; `frames` are `location` and its
-    callers, as `file:line`. `sharding` is in Shardy's notation, without the mesh. `device_ids` is the device order of
-    an argument or result that is annotated with another order than the mesh, empty otherwise. `placement` is both as a
-    value, for `shape`.
-    """
-
-    name: str
-    kind: str
-    label: str
-    operation: str
-    type: str
-    location: SourceLocation | None
-    called_for: str
-    used_by: str
-    frames: tuple[str, ...]
-    sharding: str
-    local_shape: tuple[int, ...]
-    derivations: tuple[Derivation, ...]
-    shape: tuple[int, ...]
-    placement: TensorSharding
-    device_ids: tuple[int, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON values; `location` is `file:line:column` or null."""
-        return {
-            **{f: getattr(self, f) for f in ("name", "kind", "label", "operation", "type", "called_for", "used_by")},
-            "location": str(self.location) if self.location else None,
-            "sharding": self.sharding,
-            "local_shape": list(self.local_shape),
-            "derivations": [d.to_dict() for d in self.derivations],
-            **({"device_ids": list(self.device_ids)} if self.device_ids else {}),
-        }
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RefinedValue:
-    """A value for which `gspmd-decide` chose another sharding than propagation.
-
-    The other sharding lowers the total cost of the producer and the consumers of the value.
-    """
-
-    name: str
-    operation: str
-    location: SourceLocation | None
-    sharding: str
-    runs_as: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON values; `location` is `file:line:column` or null."""
-        return {**dataclasses.asdict(self), "location": str(self.location) if self.location else None}
 
 
 class Explanation:
@@ -185,9 +128,15 @@ class Explanation:
 
     def __str__(self) -> str:
         """The summary that `gspmd explain` prints."""
-        from gspmd.explanations.text import summary_lines
-
-        return "\n".join(summary_lines(self))
+        split = sum(bool(value.derivations) for value in self.values)
+        blocks = (
+            [f"mesh: {mesh_text(self.mesh)}", f"{len(self.values)} values, {split} of them split"],
+            origin_lines(self.origins()),
+            refinement_lines(self.refinements),
+            conflict_summary_lines(self.conflicts),
+            decision_lines(self.gap, self.terms),
+        )
+        return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
@@ -239,7 +188,7 @@ class Explanation:
     def _unknown(self, text: str) -> UsageError:
         known = dict.fromkeys(self.names.inlined())
         for value in self.values:
-            for name in (value.name, value.label, _short(value.location)):
+            for name in (value.name, value.label, value.location and value.location.brief):
                 if name:
                     known[name] = None
         near = [repr(name) for name in difflib.get_close_matches(text, known, n=3, cutoff=0.5)]
@@ -302,7 +251,3 @@ def _on_devices(sharding: TensorSharding, ids: tuple[int, ...]) -> TensorShardin
 def _is_at(text: str, *places: str) -> bool:
     """Whether `text` is one of the locations, `file:line` or `file:line:column`, with or without folders."""
     return any(place == text or place.endswith("/" + text) for place in places)
-
-
-def _short(location: SourceLocation | None) -> str:
-    return f"{os.path.basename(location.file)}:{location.line}" if location else ""

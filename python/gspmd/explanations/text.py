@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
-from gspmd.explanations.derivations import Derivation, DerivationStep
-from gspmd.explanations.explanation import ExplainedValue, Explanation
+from gspmd.explanations.derivations import Derivation, DerivationStep, Origin
+from gspmd.explanations.explained_values import ExplainedValue, RefinedValue
 from gspmd.tables import table, text_width
-from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
+from gspmd.text_report import bytes_text, devices_text, sent_text
+from gspmd.transforms.decide.terms import Terms
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
 _PROVEN = 1e-9  # smaller gaps are rounding errors
 
 
-def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
-    """The annotations with the number of values that they shard, and the most expensive conflicts."""
-    values = explanation.values
-    split = sum(bool(value.derivations) for value in values)
-    lines = [f"mesh: {mesh_text(explanation.mesh)}", f"{len(values)} values, {split} of them split"]
-    origins = explanation.origins()
-    if origins:
-        rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
-        rows = [("values", "sharded by", "at"), *rows]
-        lines += ["", *table(rows, right=(0,)), *_more(len(origins), most)]
-    refined = explanation.refinements
-    if refined:
-        rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
-        why = "values run with another sharding than propagation chose, because it lowers the total cost:"
-        lines += ["", f"{len(refined)} {why}"]
-        lines += [*table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
-    return [*lines, "", *conflict_summary_lines(explanation.conflicts, most), "", *_decision_lines(explanation)]
+def origin_lines(origins: Sequence[tuple[Origin, int]], most: int = _MOST) -> list[str]:
+    """How many values each annotation gives an axis."""
+    if not origins:
+        return []
+    rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
+    return [*table([("values", "sharded by", "at"), *rows], right=(0,)), *_more(len(origins), most)]
 
 
-def _decision_lines(explanation: Explanation) -> list[str]:
+def refinement_lines(refined: Sequence[RefinedValue], most: int = _MOST) -> list[str]:
+    """The values that run with another sharding than propagation chose."""
+    if not refined:
+        return []
+    rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
+    told = f"{len(refined)} values run with another sharding than propagation chose, because it lowers the total cost:"
+    return [told, *table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
+
+
+def decision_lines(gap: float, terms: Terms) -> list[str]:
     """The quality of the decision under the objective, and its cost by term."""
-    gap = explanation.gap
     best = "proven optimal" if gap < _PROVEN else f"within {max(gap, 1e-4):.2%} of optimal"
-    terms = [(_time(seconds), name) for name, seconds in explanation.terms.named.items() if seconds]
-    return [f"this decision is {best} under the objective", *table([("counts", "term"), *terms], right=(0,))]
+    named = [(_time(seconds), name) for name, seconds in terms.named.items() if seconds]
+    return [f"this decision is {best} under the objective", *table([("counts", "term"), *named], right=(0,))]
 
 
 def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> list[str]:
@@ -161,11 +158,7 @@ def _subject(conflict: Conflict) -> str:
 
 
 def _at(location: SourceLocation | None, prefix: str = "") -> str:
-    """`main.py:80`, without folders and column."""
-    if location is None:
-        return ""
-    line = f":{location.line}" if location.line else ""
-    return f"{prefix}{os.path.basename(location.file)}{line}"
+    return prefix + location.brief if location else ""
 
 
 def _time(seconds: float) -> str:

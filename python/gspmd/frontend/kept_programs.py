@@ -30,7 +30,7 @@ import jax
 import jaxlib
 from jaxlib.mlir import ir
 
-import gspmd
+from gspmd import dialect, transforms
 from gspmd.dialect.diagnostic import Diagnostic, Severity, listener, remark_once, telling
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, SourceLocation
@@ -226,8 +226,8 @@ def _target(text: str) -> str:
 def _version() -> str | None:
     """The sources of gspmd; None where there are none to be read."""
     digest = _DIGEST()
-    home = Path(gspmd.__file__).parent
-    roots = {home, *(Path(place, part) for place in gspmd.__path__ for part in ("dialect", "transforms"))}
+    folders = (Path(package.__path__[0]) for package in (dialect, transforms))
+    roots = (Path(__file__).parents[1], *folders)  # links in ours are not followed
     found = sorted({path for root in roots for path in root.rglob("*.py")}, key=Path.as_posix)
     for path in found:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -202,9 +202,7 @@ class Lowered(jax.stages.Lowered):
 
     def verify(self) -> Verification:
         """Whether the partitioned program computes what the function does. Errors: as `gspmd.verify`."""
-        from gspmd.verification import verifying
-
-        return verifying.verify(self.program, self.partitioned)
+        return api.verify(self.program, self.partitioned)
 
     def report(self, compiled: CompiledProgram | None = None) -> report.Report:
         """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from jaxlib.mlir import ir
 
 from gspmd.costs.outcome import Outcome
-from gspmd.costs.text import time_text
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import tell
 from gspmd.dialect.sharding import TensorSharding
@@ -20,6 +19,7 @@ from gspmd.plan_search.known_ways import known_ways
 from gspmd.plan_search.plan_problem import Choice, Mask, PlanProblem
 from gspmd.plan_search.pricing import PlanPrices, Question, State, is_better, rank
 from gspmd.plan_search.roles import DecidedRole
+from gspmd.text_report import time_text
 
 AS_IT_IS, BEFORE = "as it is", "the plan before"
 _KNOWN = 1.5  # largest cost of well-known parallelisms in the comparison, relative to the best solution

@@ -24,7 +24,9 @@ from gspmd.plan_search.judging import check_judge, compiled_outcome
 from gspmd.plan_search.mesh_plans import MeshPlans
 from gspmd.plan_search.meshes import meshes_to_try, put_mesh
 from gspmd.plan_search.pipelining import propose_pipeline
-from gspmd.plan_search.plan import PlanDecision, PlanFile, ShardingPlan
+from gspmd.plan_search.plan import ShardingPlan
+from gspmd.plan_search.plan_decision import PlanDecision
+from gspmd.plan_search.plan_file import PlanFile
 from gspmd.plan_search.pricing import Question, State, dims_of, rank, sharding_of
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned

@@ -12,7 +12,8 @@ from gspmd.costs.text import to_dict
 from gspmd.costs.timeline import Timeline
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict, Tensor
-from gspmd.explanations.explanation import ExplainedValue, Explanation
+from gspmd.explanations.explained_values import ExplainedValue
+from gspmd.explanations.explanation import Explanation
 from gspmd.reports.data import (
     FORMAT,
     BoundaryData,

@@ -10,12 +10,11 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd import api
-from gspmd.costs.outcome import FIGURES, Figure, Outcome, outcome_of
+from gspmd.costs.outcome import FIGURES, Figure, Outcome, outcome_of, outcome_table
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError, shown
 from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.notation import print_dims
 from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
 from gspmd.pass_manager.manager import run_in_memory
@@ -26,6 +25,10 @@ from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.candidates import Candidates
 from gspmd.suggestions.source_patch import SourceLines, SourcePatch
+from gspmd.suggestions.suggestion import Suggestion
+from gspmd.suggestions.text import hint_lines
+from gspmd.tables import fitted
+from gspmd.text_report import mesh_text
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.modules import mesh_operations
 from gspmd.transforms.ir.reading import model_of
@@ -37,39 +40,6 @@ TRIES = 100
 TIME_LIMIT_S = 60.0
 """The default time limit in seconds."""
 _LEAST = 1e-3  # smallest relative saving of a suggestion
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Suggestion:
-    """An annotation that lowers the cost, and the cost of the program with it.
-
-    `alike` are other annotations with the same outcome. `patch` is the change of the JAX source, None if the source is
-    missing or does not identify the expression of the value.
-    """
-
-    annotation: ValueAnnotation
-    outcome: Outcome
-    alike: tuple[ValueAnnotation, ...]
-    patch: SourcePatch | None
-
-    def to_dict(self, before: Outcome) -> dict[str, Any]:
-        """The fields and the savings as JSON values."""
-        value = self.annotation.value
-        return {
-            "value": value.name,
-            "kind": "argument" if value.operation is None else "operation",
-            "label": value.label,
-            "sharding": print_dims(self.annotation.sharding),
-            "sdy": self.annotation.sdy,
-            "patch": None if self.patch is None else self.patch.to_dict(),
-            "outcome": self.outcome.to_dict(),
-            "saved": {
-                "sent_bytes": before.sent_bytes - self.outcome.sent_bytes,
-                "step_s": before.step_s - self.outcome.step_s,
-                "memory_bytes": before.memory_bytes - self.outcome.memory_bytes,
-            },
-            "alike": [str(annotation) for annotation in self.alike],
-        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -118,9 +88,29 @@ class Suggestions:
 
     def __str__(self) -> str:
         """The text printed by `gspmd suggest`."""
-        from gspmd.suggestions.text import suggestion_lines
+        return self.text()
 
-        return "\n".join(suggestion_lines(self))
+    def text(self, most: int = 5) -> str:
+        """What the program costs, the `most` annotations that save most with what it costs then, how each is written.
+
+        Lines fit the terminal, except source lines, which are meant to be copied.
+        """
+        shown = self.found[:most]
+        lines = [f"{mesh_text(self.mesh)}, target {self.target or 'neutral'}", ""]
+        after = {f"with {number}": each.outcome for number, each in enumerate(shown, 1)}
+        lines += outcome_table({"as it is": self.before, **after})
+        lines += [line for each in hint_lines(shown, self.before) for line in ("", *each)]
+        if len(self.found) > most:
+            lines += ["", f"... and {len(self.found) - most} more that save less"]
+        return "\n".join([*lines, "", *fitted([self._tried()])])
+
+    def _tried(self) -> str:
+        """The numbers of annotations that were tried and that lower the cost."""
+        paid = sum(1 + len(each.alike) for each in self.found)
+        pays = f"{paid or 'none'} of them help{'s' if paid == 1 else ''}"
+        tried = f"{self.tried} annotation{'s' if self.tried != 1 else ''} tried, {pays}"
+        rest = self.promising - self.tried
+        return f"{tried}; {rest} more were skipped by the limits on tries and time" if rest > 0 else tried
 
 
 def suggest(

@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jaxlib.mlir import ir
 
 from gspmd.costs.outcome import Outcome
-from gspmd.costs.text import time_text
 from gspmd.explanations.value_names import given_operations
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourcePatch, jax_can_say, spec_text
-from gspmd.suggestions.suggesting import Suggestion, Suggestions
-from gspmd.tables import fitted, table
-from gspmd.text_report import bytes_text, mesh_text
+from gspmd.suggestions.suggestion import Suggestion
+from gspmd.tables import fitted
+from gspmd.text_report import bytes_text
 from gspmd.transforms.parsing.mlir import source_location
 
 _ALIKE = 3  # other annotations with the same outcome that are named
 _SEEN = 5e-4  # smaller relative changes are not printed
 
 
-def suggestion_lines(found: Suggestions, most: int = 5) -> list[str]:
-    """The cost of the program, the suggestions with their costs, and how to write each.
+def hint_lines(suggestions: Sequence[Suggestion], before: Outcome) -> Iterator[list[str]]:
+    """The lines of each of the suggestions: which value, what changes, how it is written, and what does the same.
 
     Lines fit the terminal, except source lines, which are meant to be copied.
     """
-    shown = found.found[:most]
-    lines = [f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}", ""]
-    rows = [("", "step", "sent", "memory"), ("as it is", *_cells(found.before))]
-    rows += [(f"with {number}", *_cells(each.outcome)) for number, each in enumerate(shown, 1)]
-    lines += table(rows, right=(1, 2, 3))
-    lines += [line for each in hint_lines(found, most) for line in ("", *each)]
-    if len(found.found) > most:
-        lines += ["", f"... and {len(found.found) - most} more that save less"]
-    return [*lines, "", *fitted([_tried(found)])]
-
-
-def hint_lines(found: Suggestions, most: int) -> Iterator[list[str]]:
-    """The lines of each suggestion: the value, the changes, how to write it, and equivalent annotations."""
-    for number, each in enumerate(found.found[:most], 1):
-        lines = fitted([f"{number}. {each.annotation}{_at(each.annotation)}: {_changes(found.before, each)}"])
+    for number, each in enumerate(suggestions, 1):
+        lines = fitted([f"{number}. {each.annotation}{_at(each.annotation)}: {_changes(before, each)}"])
         lines += [f"   {line}" for line in written_lines(each)]
         yield lines + fitted(f"   {line}" for line in _alike_lines(each))
 
@@ -67,11 +53,6 @@ def _is_near(file: str) -> bool:
     return os.path.realpath(file).startswith(os.path.realpath(os.curdir) + os.sep)
 
 
-def _cells(outcome: Outcome) -> tuple[str, str, str]:
-    too_much = "" if outcome.fits else " (too much)"
-    return time_text(outcome.step_s), bytes_text(outcome.sent_bytes), bytes_text(outcome.memory_bytes) + too_much
-
-
 def _changes(before: Outcome, suggestion: Suggestion) -> str:
     """`step -31.0 %, bytes sent +2.0 %`."""
     after = suggestion.outcome
@@ -90,7 +71,7 @@ def _changes(before: Outcome, suggestion: Suggestion) -> str:
 
 def _at(annotation: ValueAnnotation) -> str:
     place = annotation.value.location
-    return "" if place is None else f" at {os.path.basename(place.file)}:{place.line}"
+    return "" if place is None else f" at {place.brief}"
 
 
 def _alike_lines(suggestion: Suggestion) -> Iterator[str]:
@@ -99,15 +80,6 @@ def _alike_lines(suggestion: Suggestion) -> Iterator[str]:
         named = ", ".join(map(str, others[:_ALIKE]))
         more = f" and {len(others) - _ALIKE} more" if len(others) > _ALIKE else ""
         yield f"equivalent: {named}{more}"
-
-
-def _tried(found: Suggestions) -> str:
-    """The numbers of annotations that were tried and that lower the cost."""
-    paid = sum(1 + len(each.alike) for each in found.found)
-    pays = f"{paid or 'none'} of them help{'s' if paid == 1 else ''}"
-    tried = f"{found.tried} annotation{'s' if found.tried != 1 else ''} tried, {pays}"
-    rest = found.promising - found.tried
-    return f"{tried}; {rest} more were skipped by the limits on tries and time" if rest > 0 else tried
 
 
 def module_text(module: ir.Module, file: str) -> str:

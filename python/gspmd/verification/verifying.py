@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported, UsageError
 from gspmd.dialect.notation import print_mesh, print_sharding
-from gspmd.reading import read_program
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
@@ -32,24 +30,6 @@ from gspmd.verification.values import SymbolicValue
 from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
 
 _one_at_a_time = threading.Lock()
-
-
-def verify(program: Any, partitioned: Any = None, num_partitions: int | None = None, **options: Any) -> Verification:
-    """Prove that a partitioned program computes what the program for one device does, for all inputs.
-
-    `program` is anything that `gspmd.partition` reads. `partitioned` is what it made of that, as a `Partitioned`,
-    module, text or file; without it `gspmd.partition` makes it, for `num_partitions` and with the other `options`.
-    Sums are taken as sums of exact numbers, in whatever order they are added up (docs/verify.md).
-
-    Errors: as `gspmd.partition`; UsageError for two programs that do not have the same arguments and results.
-    """
-    from gspmd import api
-
-    given = read_program(program)
-    if partitioned is None:
-        partitioned = api.partition(given, num_partitions, **options)
-    module = partitioned.module if isinstance(partitioned, api.Partitioned) else read_program(partitioned)
-    return verified(given, module)
 
 
 class NotProved(Unsupported):
