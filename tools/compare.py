@@ -26,7 +26,8 @@ PRINTS_JSON = True
 _EPILOG = """\
 With one FILE, it is partitioned by gspmd, by XLA GSPMD and by XLA with Shardy, all inside jaxlib on virtual CPU
 devices: results against the unpartitioned program, bytes sent, memory and an estimated step, and where they differ, for
-which source line. The exit code is 3 where gspmd's results differ. With two, both versions are partitioned by gspmd,
+which source line. --verify proves what each of them has made, or says where it is wrong, as gspmd verify does. The exit
+code is 3 where gspmd's results differ, or what it made is refuted. With two, both versions are partitioned by gspmd,
 and nothing is run. docs/compare.md says what the figures mean.
 
 --max-increase 5% asks that gspmd, or the new version, sends and holds at most 5% more and takes at most 5% longer than
@@ -34,11 +35,11 @@ the peer that needs least, or the old version; --max-increase bytes=5%, which ca
 bytes, collectives, memory or step.
 
 JSON of one program: "passed", "mesh", "num_partitions", "target", "opinions" (of a "partitioner": "failure", "figures",
-"agrees", "unchecked", "results" as of gspmd check) and "differences" (of a "line": "sent" by partitioner). Figures are
-"sent_bytes", "collectives", "held_bytes", "lower_bound_s", "upper_bound_s", "ready_s" and "sent", of "line", "kind",
-"axes", "number", "bytes", "cause". JSON of two versions: "target", "old" and "new" (figures, and "mesh"), "lines"
-("old", "new"), "arguments" and "results" that changed ("name", "old", "new"). Both have "increases", those above the
-limits: "figure", "limit", "base", "actual".
+"agrees", "unchecked", "results" as of gspmd check, "unproved", "verification" as of gspmd verify) and "differences" (of
+a "line": "sent" by partitioner). Figures are "sent_bytes", "collectives", "held_bytes", "lower_bound_s",
+"upper_bound_s", "ready_s" and "sent", of "line", "kind", "axes", "number", "bytes", "cause". JSON of two versions:
+"target", "old" and "new" (figures, and "mesh"), "lines" ("old", "new"), "arguments" and "results" that changed ("name",
+"old", "new"). Both have "increases", those above the limits: "figure", "limit", "base", "actual".
 """
 _FIGURES = ("bytes", "collectives", "memory", "step")
 
@@ -53,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
     parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
     parser.add_argument("--no-run", action="store_true", help="compile only, and do not compare results")
+    parser.add_argument("--verify", action="store_true", help="prove or refute what each has made, for all inputs")
     parser.add_argument(
         "--max-increase",
         action="append",
@@ -108,6 +110,7 @@ def _second_opinion(args: argparse.Namespace) -> Any:
         rtol=args.rtol,
         atol=args.atol,
         run=not args.no_run,
+        verify=args.verify,
         stage=stage,
     )
 
@@ -126,11 +129,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
     if args.new is not None:
-        for option in ("inputs", "seed", "rtol", "atol", "no-run"):
+        for option in ("inputs", "seed", "rtol", "atol", "no-run", "verify"):
             if getattr(args, option.replace("-", "_")) not in (None, False):
                 raise UsageError(
                     f"--{option} with two versions, which are not run",
-                    hint=f"leave --{option} out, or use gspmd check",
+                    hint=f"leave --{option} out, or use gspmd {'verify' if option == 'verify' else 'check'}",
                     code=Code.OPTIONS_DISAGREE,
                 )
         if args.file == args.new == "-":

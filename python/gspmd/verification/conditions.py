@@ -22,7 +22,8 @@ from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Inst
 from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
-_COMPARE, _SELECT, _AND = "stablehlo.compare", "stablehlo.select", "stablehlo.and"
+_COMPARE, _SELECT, _AND, _OR, _NOT = (f"stablehlo.{name}" for name in ("compare", "select", "and", "or", "not"))
+_OPPOSITE = {"LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT", "EQ": "NE", "NE": "EQ"}
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 
@@ -46,7 +47,7 @@ class Conditions(Algebra):
         elif name == _AND and element == "i1":
             made = self._all_of(self._conjuncts(values[0]) + self._conjuncts(values[1]))
         elif name == _SELECT:
-            made = as_ordered(self, *values) or self._selected(*values)
+            made = as_ordered(self, *values) or self._with_zeros_last(*values) or self._selected(*values)
         elif name == BITCAST and is_float(element):
             made = from_ordered(self, values[0])
         elif name == "stablehlo.clamp":
@@ -284,6 +285,36 @@ class Conditions(Algebra):
         return found
 
     # ---- what is selected ----
+
+    def _opposite(self, condition: SymbolicValue) -> SymbolicValue | None:
+        """The opposite of a condition, if it is a conjunction of comparisons of integers."""
+        known, kind = self.known(condition), condition.term.kind
+        if known is not None:
+            return self.elementwise((_NOT,), "i1", [condition])
+        parts = [self.part(condition, number) for number in range(len(condition.term.parts))]
+        if kind == _NOT:
+            return parts[0]
+        if kind == _OR:
+            opposites = [self._opposite(part) for part in parts]
+            if opposites[0] is None or opposites[1] is None:
+                return None
+            return self.elementwise((_AND,), "i1", opposites)  # type: ignore[arg-type]
+        if kind == CHOICE:
+            which, leaves = self.selector(condition), [self._opposite(leaf) for leaf in self.leaves(condition)]
+            if any(leaf is None for leaf in leaves):
+                return None
+            return self.of(self.terms.choice(which, [leaf.instance for leaf in leaves if leaf]), condition.shape)
+        if kind == _COMPARE and "total" not in condition.term.operation and numbers.bits_of(parts[0].element):
+            direction, *rest = condition.term.operation[1:]
+            return self.elementwise((_COMPARE, _OPPOSITE[str(direction)], *rest), "i1", parts)
+        return None
+
+    def _with_zeros_last(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
+        """What is zero on a condition, as what is something else on the opposite one."""
+        if not self.is_zero(yes) or self.is_zero(no) or condition.term.kind == _COMPARE:
+            return None
+        opposite = self._opposite(condition)
+        return None if opposite is None else self.elementwise((_SELECT,), yes.element, [opposite, no, yes])
 
     def _selected(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         if yes.instance == no.instance:

@@ -85,15 +85,16 @@ class Verification:
 
     def lines(self) -> list[str]:
         """The verdict, and what is not proved."""
-        lines = [f"mesh {self.mesh}, {self.num_partitions} partitions, {self.operations} operations"]
-        for result in self.results:
-            if result.verdict is not Verdict.PROVED:
-                lines += _said(result)
+        lines = [f"mesh {self.mesh}, {self.num_partitions} partitions, {self.operations} operations", *self.reasons()]
         total, proved = len(self.results), sum(r.verdict is Verdict.PROVED for r in self.results)
         if proved == total:
             order = f"; {self.sums} sums may be added up in another order" if self.sums else ""
             return [*lines, f"PROVED: {total} results are the same for all inputs{order}"]
         return [*lines, f"{self.verdict.value.upper()}: {proved} of {total} results are proved"]
+
+    def reasons(self) -> list[str]:
+        """Why results are not proved."""
+        return [line for result in self.results if result.verdict is not Verdict.PROVED for line in _said(result)]
 
 
 def _said(result: ResultVerdict) -> list[str]:

@@ -24,7 +24,7 @@ from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import Mismatch, difference
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import TooLarge, counted, dim
-from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.meaning.loops import LOOP, GivenLoops
 from gspmd.verification.placement import parts
 from gspmd.verification.refutation import refuting
 from gspmd.verification.terms import TermTable
@@ -94,7 +94,7 @@ class _Verifying:
         self.signature: Signature = read_signature(partitioned)
         self.algebra = Conditions(TermTable())
         self.devices = DeviceDigits(self.signature.mesh)
-        loops = GivenLoops()
+        loops = GivenLoops(any(op.name == LOOP for op in partitioned.walk()))
         self.given = Evaluation(given, self.algebra, self.devices, loops, False)
         self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
         self.given_main, self.main = main_function(given), main_function(partitioned)
