@@ -291,7 +291,9 @@ class Conditions(Algebra):
         known, kind = self.known(condition), condition.term.kind
         if known is not None:
             return self.elementwise((_NOT,), "i1", [condition])
-        parts = [self.part(condition, number) for number in range(len(condition.term.parts))]
+        if kind not in (_NOT, _OR, _COMPARE, CHOICE):
+            return None
+        parts = self.leaves(condition)
         if kind == _NOT:
             return parts[0]
         if kind == _OR:
@@ -300,10 +302,9 @@ class Conditions(Algebra):
                 return None
             return self.elementwise((_AND,), "i1", opposites)  # type: ignore[arg-type]
         if kind == CHOICE:
-            which, leaves = self.selector(condition), [self._opposite(leaf) for leaf in self.leaves(condition)]
-            if any(leaf is None for leaf in leaves):
-                return None
-            return self.of(self.terms.choice(which, [leaf.instance for leaf in leaves if leaf]), condition.shape)
+            leaves = [each.instance for each in map(self._opposite, parts) if each is not None]
+            chosen = self.selector(condition) if len(leaves) == len(parts) else None
+            return None if chosen is None else self.of(self.terms.choice(chosen, leaves), condition.shape)
         if kind == _COMPARE and "total" not in condition.term.operation and numbers.bits_of(parts[0].element):
             direction, *rest = condition.term.operation[1:]
             return self.elementwise((_COMPARE, _OPPOSITE[str(direction)], *rest), "i1", parts)
