@@ -92,7 +92,7 @@ def per_device_module(proto: bytes, signature: Signature) -> ir.Module:
 
 def _write_groups(top: Operation, proto: bytes) -> None:
     """Give collectives the groups that HLO has by axes of a mesh: translated, such a mesh has lost its device ids."""
-    groups = {}
+    groups: dict[str, str] = {}
     for channel, text in _GROUPS.findall(_hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string()):
         if groups.setdefault(channel, text) != text:
             raise Unsupported(f"it has several collectives of channel {channel}", code=Code.UNSUPPORTED)

@@ -61,7 +61,8 @@ class ValueData:
     """A value: see `gspmd.explanations.explanation.ExplainedValue`.
 
     `called_from` are the lines of the calls that led to it, innermost first. `derivations` are a dimension, its axes,
-    the first step back (-1 if it is annotated itself) and the origin.
+    the first step back (-1 if it is annotated itself) and the origin. `proof` says what is proved of it, if that was
+    asked for: of results a `Verdict`, of other values what devices have of it, a `Presence`.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ValueData:
     line: int
     picture: int
     derivations: tuple[tuple[int, str, int, int], ...]
+    proof: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,6 +235,14 @@ class MeshData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ProofData:
+    """What is proved of the partitioned program: `verdict` of all results, `lines` as `gspmd verify` prints them."""
+
+    verdict: str
+    lines: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReportData:
     """A report. `cost` is what `gspmd cost --json` prints, without its lists."""
 
@@ -259,6 +269,7 @@ class ReportData:
     moments: Table
     peak_moment: int
     at_peak: tuple[HeldData, ...]
+    proof: ProofData | None
 
 
 def as_json(value: Any) -> Any:

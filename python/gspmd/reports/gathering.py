@@ -22,6 +22,7 @@ from gspmd.reports.data import (
     HeldData,
     MeshData,
     MomentData,
+    ProofData,
     RefinedData,
     ReportData,
     Table,
@@ -32,6 +33,7 @@ from gspmd.reports.data import (
 from gspmd.reports.derivation_table import DerivationTable
 from gspmd.reports.picture_table import PictureTable
 from gspmd.reports.places import Places
+from gspmd.reports.proofs import Proof
 from gspmd.runtime.layout import element_a_device
 from gspmd.text_report import last_name, placement_dict, sharding_text
 from gspmd.transforms.emit.builder import bytes_of
@@ -40,16 +42,16 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.propagate.factors import LEVELS
 
 
-def gathered(found: Explanation, cost: CostReport, timeline: Timeline) -> ReportData:
+def gathered(found: Explanation, cost: CostReport, timeline: Timeline, proof: Proof | None) -> ReportData:
     """The data of a program that was explained and priced; the timeline is the estimate's or a compiled program's."""
-    return _Gathering(found, cost).data(timeline)
+    return _Gathering(found, cost, proof).data(timeline)
 
 
 class _Gathering:
     """Numbers what several parts of a report refer to."""
 
-    def __init__(self, found: Explanation, cost: CostReport) -> None:
-        self.found, self.cost = found, cost
+    def __init__(self, found: Explanation, cost: CostReport, proof: Proof | None) -> None:
+        self.found, self.cost, self.proof = found, cost, proof
         self.places, self.pictures = Places(cost), PictureTable()
         values = [derivation for value in found.values for derivation in value.derivations]
         tensors = [d for conflict in found.conflicts for tensor in conflict.tensors for d in tensor.derivations]
@@ -81,6 +83,7 @@ class _Gathering:
                 for each in cost.memory.buffers
             ),
             "origins": self.ways.origins(found.origins()),
+            "proof": _proof_data(self.proof),
         }
         return ReportData(
             format=FORMAT,
@@ -152,6 +155,7 @@ class _Gathering:
             line=self.place(value.location),
             picture=self.pictures.number(value.shape, value.placement),
             derivations=tuple(map(self.ways.row, value.derivations)),
+            proof=self.proof.of(value) if self.proof is not None else "",
         )
 
     def _collectives(self) -> Table:
@@ -229,6 +233,12 @@ class _Gathering:
                 for event in timeline.events
             ),
         )
+
+
+def _proof_data(proof: Proof | None) -> ProofData | None:
+    if proof is None:
+        return None
+    return ProofData(proof.verification.verdict.value, tuple(proof.verification.lines()))
 
 
 def _totals(cost: CostReport) -> Mapping[str, Any]:

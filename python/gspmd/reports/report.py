@@ -23,6 +23,7 @@ from gspmd.reading import read_program
 from gspmd.reports.data import as_json
 from gspmd.reports.gathering import gathered
 from gspmd.reports.page import framed, page
+from gspmd.reports.proofs import Proof
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.ops.custom_rules import RuleSource
 
@@ -33,16 +34,17 @@ if TYPE_CHECKING:
 class Report:
     """What is known of a program, to be looked at in a browser or a notebook, or read as data.
 
-    `explanation` and `cost` are what `gspmd.explain` and `gspmd.cost` return for it; `timeline` is a step's.
+    `explanation` and `cost` are what `gspmd.explain` and `gspmd.cost` return for it; `timeline` is a step's; `proof` is
+    what is proved of it, None if that was not asked for.
     """
 
-    def __init__(self, explanation: Explanation, cost: CostReport, timeline: Timeline) -> None:
-        self.explanation, self.cost, self.timeline = explanation, cost, timeline
+    def __init__(self, explanation: Explanation, cost: CostReport, timeline: Timeline, proof: Proof | None) -> None:
+        self.explanation, self.cost, self.timeline, self.proof = explanation, cost, timeline, proof
 
     @functools.cached_property
     def data(self) -> dict[str, Any]:
         """Everything, as JSON holds it; see docs/report.md. Tables are lists by column."""
-        found: dict[str, Any] = as_json(gathered(self.explanation, self.cost, self.timeline))
+        found: dict[str, Any] = as_json(gathered(self.explanation, self.cost, self.timeline, self.proof))
         return found
 
     def html(self) -> str:
@@ -80,10 +82,12 @@ def report(
     target: str = "",
     options: Mapping[str, Any] | None = None,
     compiled: CompiledProgram | None = None,
+    verify: bool = False,
 ) -> Report:
     """Report on a program; arguments and errors are those of `gspmd.explain` and `gspmd.cost`.
 
     With what `gspmd.compile_for` made of the same program, the timeline is that of its compiler where it says one.
+    With `verify`, the page has the verdict of `gspmd.verify`, value by value.
     Raises UsageError for a program that is partitioned already, as nothing is known any more of why, and for something
     else than a `CompiledProgram` of the same mesh.
     """
@@ -100,7 +104,8 @@ def report(
     }
     found = explain(_again(program, module), num_partitions, **options_of_both)
     cost = cost_of(found.partitioned.module, target, model_of_program(module, num_partitions))
-    return Report(found, cost, _compiled_timeline(compiled, found.mesh) or cost.timeline)
+    proof = Proof(module, found) if verify else None
+    return Report(found, cost, _compiled_timeline(compiled, found.mesh) or cost.timeline, proof)
 
 
 def _again(program: Any, module: ir.Module) -> Any:

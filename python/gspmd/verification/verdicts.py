@@ -43,6 +43,17 @@ class ResultVerdict:
     element: WrongElement | None = None
 
 
+class Presence(enum.Enum):
+    """What devices have of a value of the given program: parts of it, or summands of parts, or nothing that is known.
+
+    Compilers need not compute every value.
+    """
+
+    PARTS = "parts"
+    SUMMANDS = "summands"
+    UNKNOWN = "unknown"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verification:
     """Whether a partitioned program computes what the given one does; true if that is proved for all inputs.
