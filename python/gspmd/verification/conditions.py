@@ -66,7 +66,9 @@ class Conditions(Algebra):
             return None
         if least.value == most.value:
             return low
-        lowest, highest = self.range_of(value) if numbers.bits_of(value.element) else (ANY, -ANY)
+        if not numbers.bits_of(value.element):
+            return None
+        lowest, highest = self.range_of(value)
         return value if least.value <= lowest and highest <= most.value else None
 
     # ---- comparisons with numbers ----

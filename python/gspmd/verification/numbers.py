@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -174,6 +175,7 @@ def _clamp(low: Integers, a: Integers, high: Integers) -> Integers:
     return np.minimum(np.maximum(a, low), high)
 
 
+_NOT_ALWAYS_DEFINED = ("stablehlo.divide", "stablehlo.remainder")
 COMPARE: dict[str, Compute] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -225,6 +227,9 @@ def of_integers(operation: Sequence[Any], source: str, element: str, operands: S
     if compute is None or bits_of(element) is None:
         return None
     made = np.asarray(compute(*operands)).astype(np.int64)
+    by_chance = (made == ANY) & ~functools.reduce(np.logical_or, [operand == ANY for operand in operands])
+    if by_chance.any() and operation[0] not in _NOT_ALWAYS_DEFINED:
+        return None
     return np.where(made == ANY, ANY, wrapped(made, element))
 
 
