@@ -1,11 +1,12 @@
 """What `gspmd verify` proves, how long that takes, and what it makes of planted faults.
 
-Usage: `python benchmarks/verify.py [--models] [--devices] [--operations N] [--faults N] [--seed S]`; without an
-argument all four, with 20 programs of every family of operations, and 4 faults in each of 12 more.
+Usage: `python benchmarks/verify.py [--models] [--devices] [--operations N] [--faults N] [--peers] [--seed S]`; without
+an argument all five, with 20 programs of every family of operations, and 4 faults in each of 12 more.
 
 Programs are the models of `models.py`, and single operations in all ways to split them (test/proof). A faulty program
 is right if it computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the
-run with exit code 1.
+run with exit code 1. The peers, XLA GSPMD and XLA with Shardy, get the models and the operations of
+`operation_cases.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_ROOT / "test" / "proof"), str(_ROOT / "docs"), str(_ROOT / "test" / "verify")]
 
 import models  # noqa: E402
+import operation_cases  # noqa: E402
 from enumeration import sample  # noqa: E402
 from operations import FAMILIES  # noqa: E402
 from planted_faults import faults  # noqa: E402
@@ -35,6 +37,7 @@ from gspmd.examples import decoder_lm  # noqa: E402
 from gspmd.examples.common.running import lowered  # noqa: E402
 from gspmd.tables import table  # noqa: E402
 
+_COLUMNS = ("programs", "proved", "refuted", "not known", "refused", "proved, run", "refuted, right")
 _KNOWN_OPERATIONS = 60  # of every family
 
 
@@ -45,9 +48,10 @@ def main() -> int:
     parser.add_argument("--devices", action="store_true")
     parser.add_argument("--operations", type=int, metavar="N")
     parser.add_argument("--faults", type=int, metavar="N")
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    everything = not args.models and not args.devices and args.operations is None and args.faults is None
+    everything = not (args.models or args.devices or args.peers) and args.operations is None and args.faults is None
     if args.models or everything:
         _print("Models", ("model", "proved", "seconds", "operations"), _models())
     if args.devices or everything:
@@ -60,6 +64,20 @@ def main() -> int:
         counts = _faults(args.faults or 4, args.seed)
         wrong = counts["wrong yes"]
         _print("Planted faults", ("verdict", "programs"), [(kind, str(n)) for kind, n in sorted(counts.items())])
+    if args.peers or everything:
+        rows, wrong_peers = _peers()
+        wrong += wrong_peers
+        header = (
+            "partitioner",
+            "programs",
+            "proved",
+            "refuted",
+            "not known",
+            "refused",
+            "proved, run",
+            "refuted, right",
+        )
+        _print("What others have made", header, rows)
     return 1 if wrong else 0
 
 
@@ -87,6 +105,29 @@ def _judged_in_time(name: str, program: Any) -> tuple[str, ...]:
     taken_s = time.perf_counter() - started
     proved = sum(result.verdict is gspmd.Verdict.PROVED for result in found.results)
     return name, f"{proved} of {len(found.results)}", f"{taken_s:.2f}", str(found.operations)
+
+
+def _peers() -> tuple[list[tuple[str, ...]], int]:
+    """What is proved of what each partitioner makes; how much of that has been run, too, and is wrong."""
+    programs = {name: model.lower(8) for name, model in models.MODELS.items()}
+    programs |= {case.name: case.text() for case in operation_cases.CASES}
+    counts: dict[str, collections.Counter[str]] = {}
+    wrong = 0
+    for name, text in programs.items():
+        for opinion in gspmd.compare(text, verify=True).opinions:
+            found = opinion.verification
+            verdict = found.verdict.value if found is not None else "refused" if opinion.failure else "not known"
+            right = opinion.results is not None and opinion.results.passed
+            tallies = counts.setdefault(opinion.partitioner, collections.Counter())
+            tallies.update(["programs", verdict])
+            tallies["proved, run"] += verdict == "proved" and right
+            tallies["refuted, right"] += verdict == "refuted" and right
+            if verdict == "proved" and opinion.results is not None and not right:
+                print(f"wrong yes, {opinion.partitioner}: {name}", file=sys.stderr)
+                wrong += 1
+            if verdict != "proved":
+                print(f"{opinion.partitioner}, {name}: {verdict}", flush=True)
+    return [(name, *(str(tallies[column]) for column in _COLUMNS)) for name, tallies in counts.items()], wrong
 
 
 def _programs(family: str, number: int, seed: int) -> Iterator[tuple[str, gspmd.Partitioned]]:

@@ -26,18 +26,19 @@ PRINTS_JSON = True
 _EPILOG = """\
 With one FILE, gspmd, XLA GSPMD and XLA with Shardy each partition the program, all inside jaxlib on virtual CPU
 devices. The table compares their results with those of the unpartitioned program, and lists bytes sent, memory, an
-estimated step time, and the source lines where they differ. The exit code is 3 if gspmd's results differ. With two
-FILEs, gspmd partitions both versions and nothing is run. docs/compare.md explains the figures.
+estimated step time, and the source lines where they differ. --verify proves the program of each, or says where it is
+wrong, as gspmd verify does. The exit code is 3 if gspmd's results differ or its program is refuted. With two FILEs,
+gspmd partitions both versions and nothing is run. docs/compare.md explains the figures.
 
 --max-increase 5% limits how much more gspmd (or the new version) may send, hold and take than the best peer (or the old
 version). --max-increase bytes=5% limits one figure: bytes, collectives, memory or step. It is repeatable.
 
 JSON of one program: "passed", "mesh", "num_partitions", "target", "opinions" (of a "partitioner": "failure", "figures",
-"agrees", "unchecked", "results" as of gspmd check) and "differences" (of a "line": "sent" by partitioner). Figures are
-"sent_bytes", "collectives", "held_bytes", "lower_bound_s", "upper_bound_s", "ready_s" and "sent", of "line", "kind",
-"axes", "number", "bytes", "cause". JSON of two versions: "target", "old" and "new" (figures, and "mesh"), "lines"
-("old", "new"), "arguments" and "results" that changed ("name", "old", "new"). Both have "increases", those above the
-limits: "figure", "limit", "base", "actual".
+"agrees", "unchecked", "results" as of gspmd check, "unproved", "verification" as of gspmd verify) and "differences" (of
+a "line": "sent" by partitioner). Figures are "sent_bytes", "collectives", "held_bytes", "lower_bound_s",
+"upper_bound_s", "ready_s" and "sent", of "line", "kind", "axes", "number", "bytes", "cause". JSON of two versions:
+"target", "old" and "new" (figures, and "mesh"), "lines" ("old", "new"), "arguments" and "results" that changed ("name",
+"old", "new"). Both have "increases", those above the limits: "figure", "limit", "base", "actual".
 """
 _FIGURES = ("bytes", "collectives", "memory", "step")
 
@@ -56,6 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
     parser.add_argument("--atol", type=tolerance, help="allowed absolute error, in addition (default: 0)")
     parser.add_argument("--no-run", action="store_true", help="compile only; do not compare results")
+    parser.add_argument("--verify", action="store_true", help="prove or refute the program of each, for all inputs")
     parser.add_argument(
         "--max-increase",
         action="append",
@@ -111,6 +113,7 @@ def _second_opinion(args: argparse.Namespace) -> Any:
         rtol=args.rtol,
         atol=args.atol,
         run=not args.no_run,
+        verify=args.verify,
         stage=stage,
     )
 
@@ -129,11 +132,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
     if args.new is not None:
-        for option in ("inputs", "seed", "rtol", "atol", "no-run"):
+        for option in ("inputs", "seed", "rtol", "atol", "no-run", "verify"):
             if getattr(args, option.replace("-", "_")) not in (None, False):
                 raise UsageError(
                     f"--{option} with two versions: they are not run",
-                    hint=f"leave --{option} out, or use gspmd check",
+                    hint=f"leave --{option} out, or use gspmd {'verify' if option == 'verify' else 'check'}",
                     code=Code.OPTIONS_DISAGREE,
                 )
         if args.file == args.new == "-":

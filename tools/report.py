@@ -30,6 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--data", metavar="FILE", help="write the data of the page, as JSON")
     parser.add_argument("--trace", metavar="FILE", help="write the timeline of a step as a trace")
+    parser.add_argument("--verify", action="store_true", help="show what is proved of the program, value by value")
     add_choice_arguments(parser)
     parser.add_argument(
         "--compile",
@@ -65,7 +66,7 @@ def _report(source: Any, args: argparse.Namespace) -> Any:
     options = partition_options(args)
     compiled = _compiled(source, args) if args.compile else None
     with stage("explaining"):
-        return report(source, **options, compiled=compiled)
+        return report(source, **options, compiled=compiled, verify=args.verify)
 
 
 def _compiled(source: Any, args: argparse.Namespace) -> Any:

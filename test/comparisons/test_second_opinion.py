@@ -35,6 +35,19 @@ func.func public @main(%a: tensor<64x64xf32> {said('[{"x"}, {}]')}, %b: tensor<6
   return %1 : tensor<64x64xf32>
 }}"""
 GATHERED = 3 * 16 * 32 * 4
+SWAPPED = f"""{MESH}
+func.func public @main(%a: tensor<16x16xf32> {said('[{"x"}, {"y"}]')})
+    -> (tensor<16x16xf32> {said('[{"y"}, {"x"}]')}) {{
+  %0 = stablehlo.negate %a : tensor<16x16xf32>
+  return %0 : tensor<16x16xf32>
+}}"""
+BEGUN = f"""{MESH}
+func.func public @main(%a: tensor<16x4xf32> {said('[{"x"}, {}]')}, %b: tensor<f32> {said("[]")})
+    -> (tensor<4xf32> {said("[{}]")}) {{
+  %0 = stablehlo.reduce(%a init: %b) applies stablehlo.add across dimensions = [0]
+    : (tensor<16x4xf32>, tensor<f32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}}"""
 MANUAL = f"""{MESH}
 func.func public @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {{
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{{"x"}}, {{}}]>] out_shardings=[<@mesh, [{{"x"}}, {{}}]>]
@@ -83,6 +96,27 @@ def test_all_compute_the_same_and_are_counted_alike() -> None:
         assert 0 < opinion.figures.lower_bound_s <= opinion.figures.upper_bound_s
     assert found.differences == ()
     assert "all send the same for every line" in opinion_lines(found)
+
+
+def test_what_all_have_made_is_proved() -> None:
+    found = gspmd.compare(SWAPPED, verify=True, run=False)
+    for opinion in found.opinions:
+        assert opinion.verification, f"{opinion.partitioner}: {opinion.unproved}{opinion.verification}"
+    (row,) = [line for line in opinion_lines(found) if "for all inputs" in line]
+    assert row.split()[3:] == ["proved"] * 3
+
+
+def test_a_peer_that_is_wrong_is_refuted() -> None:
+    # XLA's devices all begin their sums with the initial value, and add up what they have.
+    found = gspmd.compare(BEGUN, verify=True)
+    assert found
+    assert found.ours.verification
+    for opinion in found.opinions[1:]:
+        assert opinion.verification is not None
+        assert opinion.verification.verdict is gspmd.Verdict.REFUTED
+        assert opinion.results is not None
+        assert not opinion.results.passed
+    assert any("XLA GSPMD: refuted: result 0" in line for line in opinion_lines(found))
 
 
 def test_lines_that_differ_have_the_cause_of_ours() -> None:

@@ -36,6 +36,14 @@ def saved(report: gspmd.Report, folder: Path) -> Path:
     return folder / "page.html"
 
 
+def test_the_page_shows_what_is_proved(tmp_path: Path) -> None:
+    shown = browser.shown(saved(gspmd.report(report_programs.PLAIN, verify=True), tmp_path))
+    assert shown.console == ()
+    (section,) = re.findall(r'<section[^>]*id="proof".*?</section>', shown.dom, re.DOTALL)
+    assert "PROVED: 1 results are the same for all inputs" in section
+    assert "parts of it, proved" in shown.dom
+
+
 @pytest.mark.parametrize("size", ["1280,900", "600,900"])
 @pytest.mark.parametrize("name", ["PLAIN", "LOOP"])
 def test_a_page_draws_all_its_sections_without_a_complaint(name: str, size: str, tmp_path: Path) -> None:

@@ -44,6 +44,26 @@ def test_the_data_are_json(found: gspmd.Report) -> None:
     assert json.loads(json.dumps(found.data)) == found.data
 
 
+@pytest.mark.parametrize("name", ["PLAIN", "LOOP"])
+def test_what_is_proved_is_said_value_by_value(name: str) -> None:
+    text = getattr(report_programs, name)
+    data = gspmd.report(text, verify=True).data
+    assert data["proof"]["verdict"] == "proved"
+    assert data["proof"]["lines"] == gspmd.verify(text).lines()
+    for row in rows(data["values"]):
+        if row["kind"] == "result":
+            assert row["proof"] == "proved"
+        elif row["kind"] == "argument" or row["operation"] in ("stablehlo.dot_general", "stablehlo.tanh"):
+            assert row["proof"] == "parts"
+        else:
+            assert row["proof"] in ("parts", "summands", "unknown", "")
+
+
+def test_nothing_is_said_of_proofs_that_nobody_asked_for(plain: gspmd.Report) -> None:
+    assert plain.data["proof"] is None
+    assert set(plain.data["values"]["proof"]) == {""}
+
+
 def test_costs_are_those_of_gspmd_cost(found: gspmd.Report) -> None:
     cost, data = gspmd.cost(text_of(found), target=TARGET), found.data
     assert data["cost"]["communication"]["bytes"] == cost.sent_bytes

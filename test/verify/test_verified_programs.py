@@ -94,6 +94,45 @@ func.func @main(%low: tensor<f32>, %high: tensor<f32>) -> tensor<8xf32> {
 """
 
 
+def elementwise(*lines: str) -> str:
+    """A program of one array that is split, `%a`, whose result is `%r`."""
+    said = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'
+    return "\n".join(
+        (
+            'sdy.mesh @mesh = <["x"=2]>',
+            f"func.func @main(%a: tensor<8xf32> {said}) -> (tensor<8xf32> {said}) {{",
+            *lines,
+            "return %r : tensor<8xf32> }",
+        )
+    )
+
+
+def scaled(by: float) -> str:
+    return elementwise(
+        f"%c = stablehlo.constant dense<{by}> : tensor<8xf32>", "%r = stablehlo.multiply %a, %c : tensor<8xf32>"
+    )
+
+
+def clamped(low: float, high: float) -> str:
+    return elementwise(
+        f"%l = stablehlo.constant dense<{low}> : tensor<f32>",
+        f"%h = stablehlo.constant dense<{high}> : tensor<f32>",
+        "%r = stablehlo.clamp %l, %a, %h : (tensor<f32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>",
+    )
+
+
+@pytest.mark.parametrize("other", [3.0, 0.0, -2.5])
+def test_another_factor_is_refuted(other: float) -> None:
+    assert gspmd.verify(scaled(-2.0)).proved
+    assert gspmd.verify(scaled(-2.0), gspmd.partition(scaled(other))).verdict is gspmd.Verdict.REFUTED
+
+
+def test_other_limits_are_refuted() -> None:
+    assert gspmd.verify(clamped(0.7, 1.1)).proved
+    assert gspmd.verify(clamped(0.7, 1.1), gspmd.partition(clamped(0.8, 1.2))).verdict is gspmd.Verdict.REFUTED
+    assert not gspmd.verify(clamped(-1.0, 3.0), gspmd.partition(clamped(-1.5, 3.5))).proved
+
+
 def test_matmuls_whose_sums_are_scattered_are_proved() -> None:
     found = gspmd.verify(MATMULS)
     assert found

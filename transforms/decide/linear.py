@@ -14,7 +14,7 @@ from gspmd.transforms.ops.traits import Traits
 def linear_operands(op: Op, is_constant: Callable[[int], bool], assume_finite: bool = False) -> tuple[int, ...]:
     """The operands in which an operation is jointly linear; none if it is not linear.
 
-    `is_constant` says whether a value is a constant. With `assume_finite`, summands may be scaled with a runtime number:
+    `is_constant` says whether a value is a constant. With `assume_finite`, summands may be scaled by a runtime value:
     infinity would turn summands of opposite signs into NaN.
     """
     traits = traits_of(op.info.name)

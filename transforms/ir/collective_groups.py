@@ -65,4 +65,9 @@ def has_channel(op: Operation) -> bool:
     if is_ragged(op):
         channel = ragged_config(attributes).get("channel_id")
         return isinstance(channel, ir.IntegerAttr) and channel.value > 0
-    return _CHANNEL in attributes and stablehlo.ChannelHandle(attributes[_CHANNEL]).handle > 0
+    return channel_of(op) > 0
+
+
+def channel_of(op: Operation) -> int:
+    """The number of a collective's channel, 0 for none."""
+    return stablehlo.ChannelHandle(op.attributes[_CHANNEL]).handle if _CHANNEL in op.attributes else 0

@@ -16,24 +16,32 @@ from jaxlib.mlir import ir
 from gspmd.checks.running import Inputs, ProgramPair, Reference, given_arrays, reference_of, runs_of
 from gspmd.checks.verdicts import CheckReport
 from gspmd.comparisons.line_names import name_by_lines
+from gspmd.comparisons.peer_modules import KeptModule, per_device_module
 from gspmd.comparisons.peers import as_laid_out, compile_by_peer
 from gspmd.compiled.hlo_work import HloWork, work_in
 from gspmd.compiled.optimized_hlo import OptimizedModule
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, print_mesh
 from gspmd.runtime import executable as runtime
 from gspmd.runtime.executable import Executable
+from gspmd.runtime.executable_module import plain_signature
+from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import signature_of
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_written
 from gspmd.transforms.repairs.collectives import replace_missing
+from gspmd.verification.verdicts import Verification
+from gspmd.verification.verifying import verified
 
 OURS = "gspmd"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Task:
-    """A program and the question about it: texts of the program and its mesh, and what `gspmd.check` takes."""
+    """A program and the question about it: texts of the program and its mesh, what `gspmd.check` takes, and whether
+    what is made of the program is to be judged, too."""
 
     program: str
     mesh_text: str
@@ -41,6 +49,7 @@ class Task:
     seed: int = 0
     rtol: float | None = None
     atol: float | None = None
+    verify: bool = False
 
     @property
     def mesh(self) -> Mesh:
@@ -56,8 +65,21 @@ class Measured:
     seconds: float
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A program as PJRT has it, the source lines by which its operations are named, and the seconds it took.
+
+    `module` is the one of a device, of a peer that was to keep it.
+    """
+
+    executable: Any
+    lines: tuple[str, ...]
+    seconds: float
+    module: bytes | None
+
+
 _reference: tuple[str, Reference] | None = None
-_compiled: tuple[tuple[str, str, str], Any, tuple[str, ...]] | None = None
+_compiled: tuple[tuple[str, str, str], _Loaded] | None = None
 
 
 def unpartitioned(task: Task) -> str:
@@ -78,13 +100,28 @@ def measured(task: Task, partitioner: str, partitioned: str = "") -> Measured:
 
     Errors: whatever the partitioner or the compiler raises.
     """
-    loaded, lines, seconds = _loaded(task, partitioner, partitioned)
+    made = _loaded(task, partitioner, partitioned)
+    loaded = made.executable
     stats = loaded.get_compiled_memory_stats()
     held = (
         stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes - stats.alias_size_in_bytes
     )
-    module = OptimizedModule(loaded.hlo_modules()[0].to_string(), lines)
-    return Measured(work_in(module, task.mesh), held, seconds)
+    module = OptimizedModule(loaded.hlo_modules()[0].to_string(), made.lines)
+    return Measured(work_in(module, task.mesh), held, made.seconds)
+
+
+def judged(task: Task, partitioner: str, partitioned: str = "") -> Verification:
+    """Prove what one partitioner has made of the program, or say where it is something else; nothing is run.
+
+    Errors: Unsupported where a peer splits arguments or results in a way that is none of the mesh's axes.
+    """
+    given = _read(task.program)
+    if partitioner == OURS:
+        return verified(given, _read(partitioned))
+    module = _loaded(task, partitioner, partitioned).module
+    if module is None:
+        raise Unsupported("it keeps no module of a device", code=Code.UNSUPPORTED)
+    return verified(given, per_device_module(module, plain_signature(model_of(given), task.mesh)))
 
 
 def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
@@ -94,7 +131,7 @@ def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
     """
     description = unpartitioned(task)
     assert _reference is not None, "it was just compiled"
-    loaded, _, _ = _loaded(task, partitioner, partitioned)
+    loaded = _loaded(task, partitioner, partitioned).executable
     devices = runtime.platform_devices("cpu")[: task.mesh.size]
     if partitioner == OURS:
         executable = Executable(loaded, signature_of(_read(partitioned)), devices, "nan")
@@ -105,12 +142,12 @@ def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
     return CheckReport(print_mesh(task.mesh), task.mesh.size, description, runs, notes)
 
 
-def _loaded(task: Task, partitioner: str, partitioned: str) -> tuple[Any, tuple[str, ...], float]:
-    """The program as PJRT has it, the source lines by which its operations are named, and the seconds it took now."""
+def _loaded(task: Task, partitioner: str, partitioned: str) -> _Loaded:
+    """The program, compiled; the last one is kept."""
     global _compiled
     key = task.program, partitioner, partitioned
     if _compiled is not None and _compiled[0] == key:
-        return *_compiled[1:], 0.0
+        return _compiled[1]
     _compiled = None
     module = _read(partitioned or task.program)
     if partitioner != OURS:  # what XLA for CPUs cannot run of what users write is run as ours is
@@ -118,14 +155,15 @@ def _loaded(task: Task, partitioner: str, partitioned: str) -> tuple[Any, tuple[
             replace_missing(program, "cpu")
     lines = name_by_lines(module)
     devices = runtime.platform_devices("cpu")[: task.mesh.size]
+    kept = KeptModule()
     started = time.perf_counter()
     if partitioner == OURS:
         loaded = runtime.compile(module, devices).loaded
     else:
-        loaded = compile_by_peer(partitioner, module, task.mesh, devices)
-    seconds = time.perf_counter() - started
-    _compiled = key, loaded, lines
-    return loaded, lines, seconds
+        keeping = kept.keeping if task.verify else nullcontext
+        loaded = compile_by_peer(partitioner, module, task.mesh, devices, keeping)
+    _compiled = key, _Loaded(loaded, lines, time.perf_counter() - started, kept.proto)
+    return _compiled[1]
 
 
 def _read(text: str) -> ir.Module:

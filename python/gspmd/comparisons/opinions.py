@@ -10,9 +10,12 @@ from gspmd.checks.verdicts import CheckReport
 from gspmd.comparisons.figures import Figures, SentAlong
 from gspmd.comparisons.measuring import OURS
 from gspmd.dialect.mesh import Mesh
+from gspmd.verification.verdicts import Verdict, Verification
 
 NOT_RUN = "it was not to be run"
 """Why results are not compared where nobody asked for it."""
+NOT_ASKED = "it was not to be proved"
+"""The same of proofs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,7 +23,8 @@ class Opinion:
     """What one partitioner made of the program.
 
     `figures` are None where it made nothing, and `failure` says why: it refused the program, or ended the process.
-    `results` compare with the unpartitioned program; where they are None, `unchecked` says why.
+    `results` compare with the unpartitioned program; where they are None, `unchecked` says why. `verification` is what
+    is proved of it; where that is None, `unproved` says why.
     """
 
     partitioner: str
@@ -28,6 +32,8 @@ class Opinion:
     failure: str = ""
     results: CheckReport | None = None
     unchecked: str = ""
+    verification: Verification | None = None
+    unproved: str = NOT_ASKED
 
     def to_dict(self) -> dict[str, Any]:
         """The fields in plain values, as for JSON."""
@@ -38,6 +44,8 @@ class Opinion:
             "agrees": None if self.results is None else self.results.passed,
             "unchecked": self.unchecked,
             "results": self.results.to_dict() if self.results else None,
+            "unproved": self.unproved,
+            "verification": self.verification.to_dict() if self.verification else None,
         }
 
 
@@ -67,7 +75,7 @@ class LineDifference:
 class SecondOpinion:
     """A program as several partitioners have it, ours first; true if ours computes what the program does.
 
-    Where nothing was to be run, it is true if ours partitions the program.
+    Where nothing was to be run, it is true if ours partitions the program. What is refuted is not true.
     """
 
     mesh: Mesh
@@ -81,6 +89,8 @@ class SecondOpinion:
 
     @property
     def passed(self) -> bool:
+        if self.ours.verification is not None and self.ours.verification.verdict is Verdict.REFUTED:
+            return False
         if self.ours.results is not None:
             return self.ours.results.passed
         return self.ours.unchecked == NOT_RUN

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +17,8 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.hlo_convert import to_tensor_sharding
 from gspmd.dialect.hlo_notation import parse_hlo_sharding
+from gspmd.dialect.hlo_sharding import HloSharding
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sharding import TensorSharding
 from gspmd.pass_manager.manager import run_passes
 from gspmd.runtime import executable as runtime
 from gspmd.runtime.executable import Executable
@@ -26,6 +27,8 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, ValueSignature
+
+Keeping: TypeAlias = Callable[[Any], AbstractContextManager[None]]
 
 GSPMD, SHARDY = "XLA GSPMD", "XLA Shardy"
 PEERS = (GSPMD, SHARDY)
@@ -48,8 +51,8 @@ def leave_free(options: Any, free: Free) -> None:
         build.allow_spmd_sharding_propagation_to_output = list(free[1])
 
 
-def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices) -> Any:
-    """A program, in place, partitioned by a peer and compiled, as PJRT has it.
+def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices, keeping: Keeping = nullcontext) -> Any:
+    """A program, in place, partitioned by a peer and compiled, as PJRT has it; `keeping` the options, while it is.
 
     Each gets the program as it is if that is annotated in its own notation; XLA with Shardy does not look at GSPMD's.
     Errors: Unsupported for what has no word in the other notation, and what XLA raises.
@@ -62,7 +65,7 @@ def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices) 
         use_gspmd_annotations(module, mesh)
     options = peer_options(devices, use_shardy=peer == SHARDY)
     leave_free(options, free)
-    with module.context, runtime.quiet():
+    with module.context, runtime.quiet(), keeping(options):
         return devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
 
 
@@ -79,29 +82,28 @@ def _of_values(attributes: Mapping[str, Attribute]) -> list[str]:
     return [named.name for entry in entries for named in entry]
 
 
-def shardings_of(given: Any, ranks: Sequence[int], mesh: Mesh) -> list[TensorSharding]:
-    """What PJRT says of arguments or results, as shardings over the mesh.
-
-    Errors: Unsupported for a sharding that is none of the mesh's axes.
-    """
-    from jaxlib import xla_client
-
-    read = [parse_hlo_sharding(str(xla_client.HloSharding.from_proto(each))) for each in given]
-    return [to_tensor_sharding(sharding, rank, mesh) for sharding, rank in zip(read, ranks, strict=True)]
+def laid_out(
+    values: Sequence[ValueSignature], shardings: Sequence[HloSharding], mesh: Mesh
+) -> tuple[ValueSignature, ...]:
+    """Arguments or results, split as XLA says. Errors: Unsupported for a sharding that is none of the mesh's axes."""
+    return tuple(
+        dataclasses.replace(value, sharding=to_tensor_sharding(sharding, len(value.shape), mesh))
+        for value, sharding in zip(values, shardings, strict=True)
+    )
 
 
 def as_laid_out(loaded: Any, signature: Signature, mesh: Mesh, devices: Devices) -> Executable:
     """XLA's program as one of ours is called: arguments and results lie as XLA's own shardings say.
 
-    `signature` has what else is known of the values. Errors: as `shardings_of`, and Unsupported for arguments in
+    `signature` has what else is known of the values. Errors: as `laid_out`, and Unsupported for arguments in
     shards of several sizes.
     """
+    from jaxlib import xla_client
 
-    def laid_out(values: Sequence[ValueSignature], given: Any) -> tuple[ValueSignature, ...]:
-        shardings = shardings_of(given, [len(value.shape) for value in values], mesh)
-        return tuple(dataclasses.replace(v, sharding=s) for v, s in zip(values, shardings, strict=True))
+    def read(given: Any) -> list[HloSharding]:
+        return [parse_hlo_sharding(str(xla_client.HloSharding.from_proto(each))) for each in given]
 
-    inputs = laid_out(signature.inputs, loaded.get_parameter_shardings())
+    inputs = laid_out(signature.inputs, read(loaded.get_parameter_shardings()), mesh)
     for index, value in enumerate(inputs):
         if value.shape != padded_shape(value.sharding, value.shape):
             raise Unsupported(
@@ -109,7 +111,7 @@ def as_laid_out(loaded: Any, signature: Signature, mesh: Mesh, devices: Devices)
                 "array of JAX has",
                 code=Code.ARGUMENTS,
             )
-    outputs = laid_out(signature.outputs, loaded.get_output_shardings())
+    outputs = laid_out(signature.outputs, read(loaded.get_output_shardings()), mesh)
     return _XlaExecutable(loaded, Signature(mesh, inputs, outputs), devices, "zero")
 
 

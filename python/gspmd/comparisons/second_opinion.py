@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.checks.running import Inputs, Stage, check_judging
 from gspmd.comparisons.figures import SentAlong, figures_of, sent_by
-from gspmd.comparisons.measuring import OURS, Task, checked, measured, unpartitioned
+from gspmd.comparisons.measuring import OURS, Task, checked, judged, measured, unpartitioned
 from gspmd.comparisons.opinions import NOT_RUN, LineDifference, Opinion, SecondOpinion
 from gspmd.comparisons.peers import PEERS
 from gspmd.dialect.error_codes import Code
@@ -27,6 +27,7 @@ from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.ops.custom_rules import RuleSource
 
+T = TypeVar("T")
 TIMEOUT_S = 600.0
 """Seconds that a partitioner and its compiler, or a run of what they made, may take."""
 
@@ -46,6 +47,7 @@ def compare(
     atol: float | None = None,
     peers: Sequence[str] = PEERS,
     run: bool = True,
+    verify: bool = False,
     timeout_s: float = TIMEOUT_S,
     stage: Stage = lambda name: nullcontext(),
 ) -> SecondOpinion:
@@ -55,7 +57,8 @@ def compare(
     next four are those of `gspmd.check`. Everything is compiled for virtual CPU devices by jaxlib, in another process
     that XLA may end, and read from its optimised HLO in the same way for all. A peer that refuses the program, ends the
     process or takes more than `timeout_s` seconds has that as its opinion. Without `run` nothing is run, and results
-    are not compared. `stage` wraps each slow step, for progress.
+    are not compared. With `verify` the per-device modules of all are judged as by `gspmd.verify`. `stage` wraps each
+    slow step, for progress.
 
     Errors: those of reading the program and its annotations, UsageError, and ExecutionError where the unpartitioned
     program cannot be compiled; what else gspmd refuses is its opinion, and raised where no peer takes the program.
@@ -75,7 +78,7 @@ def compare(
     product, refusal, seconds = _ours(
         module, num_partitions, stage, replicate_unsupported, custom_rules, strict, target, options
     )
-    task = Task(_text(module), print_mesh(mesh), inputs, seed, rtol, atol)
+    task = Task(_text(module), print_mesh(mesh), inputs, seed, rtol, atol, verify)
     with on_virtual_devices(mesh.size, timeout_s) as worker:
         asking = _Asking(worker, task, target, run, stage, [])
         asking.prepare()
@@ -154,15 +157,26 @@ class _Asking:
             except Exception as error:  # noqa: BLE001 - whatever XLA raises is its opinion
                 return self.refused(partitioner, error)
         figures = figures_of(found, self.task.mesh, self.target, found.seconds + seconds)
-        if not self.run:
-            return Opinion(partitioner, figures, unchecked=NOT_RUN)
-        with self.stage(f"running what {partitioner} made"):
+        opinion = Opinion(partitioner, figures, unchecked=NOT_RUN)
+        if self.run:
+            results, unchecked = self._asked(checked, f"running what {partitioner} made", partitioner, partitioned)
+            opinion = dataclasses.replace(opinion, results=results, unchecked=unchecked)
+        if self.task.verify:
+            proof, unproved = self._asked(judged, f"proving what {partitioner} made", partitioner, partitioned)
+            opinion = dataclasses.replace(opinion, verification=proof, unproved=unproved)
+        return opinion
+
+    def _asked(
+        self, question: Callable[[Task, str, str], T], stage: str, partitioner: str, partitioned: str
+    ) -> tuple[T | None, str]:
+        """The answer to a question about what a partitioner has made, or why there is none."""
+        with self.stage(stage):
             try:
-                return Opinion(partitioner, figures, "", self.worker.call(checked, self.task, partitioner, partitioned))
+                return self.worker.call(question, self.task, partitioner, partitioned), ""
             except UsageError:
                 raise
             except Exception as error:  # noqa: BLE001 - as above
-                return Opinion(partitioner, figures, unchecked=_reason(error))
+                return None, _reason(error)
 
 
 def _said(error: Exception) -> str:

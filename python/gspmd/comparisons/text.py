@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from gspmd.comparisons.figures import COMPARED, Figures, SentAlong
-from gspmd.comparisons.opinions import NOT_RUN, LineDifference, Opinion, SecondOpinion
+from gspmd.comparisons.opinions import NOT_ASKED, NOT_RUN, LineDifference, Opinion, SecondOpinion
 from gspmd.comparisons.versions import Changed, VersionComparison
 from gspmd.tables import table, text_width
 from gspmd.text_report import bytes_text, mesh_text, time_text
@@ -22,6 +22,8 @@ def opinion_lines(found: SecondOpinion, most: int = 10) -> list[str]:
     opinions = found.opinions
     rows = [("", *(opinion.partitioner for opinion in opinions))]
     rows.append(("results", *map(_verdict, opinions)))
+    if any(opinion.unproved != NOT_ASKED for opinion in opinions):
+        rows.append(("for all inputs", *map(_proof, opinions)))
     rows += _figure_rows([opinion.figures for opinion in opinions])
     lines = [f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}", "", *_table(rows, range(1, len(rows[0])))]
     for opinion in opinions:
@@ -107,6 +109,13 @@ def _verdict(opinion: Opinion) -> str:
     return "agree" if opinion.results.passed else "DIFFER"
 
 
+def _proof(opinion: Opinion) -> str:
+    """What is known of all inputs."""
+    if opinion.figures is None:
+        return _NONE
+    return opinion.verification.verdict.value if opinion.verification is not None else "not judged"
+
+
 def _remarks(opinion: Opinion) -> list[str]:
     """Why there is nothing to see of a partitioner, or what is wrong with its results."""
     unchecked = opinion.unchecked if opinion.unchecked != NOT_RUN else ""
@@ -117,8 +126,15 @@ def _remarks(opinion: Opinion) -> list[str]:
         for result in (opinion.results.results if opinion.results is not None else ())
         if not result.passed
     ]
+    lines += [f"{opinion.partitioner} is not judged: {opinion.unproved}"] if _is_open(opinion) else []
+    if opinion.verification is not None:
+        lines += [f"{opinion.partitioner}: {line}" for line in opinion.verification.reasons()]
     wrapped = [part for line in lines for part in textwrap.wrap(line, _width(), subsequent_indent="  ")]
     return ["", *wrapped] if wrapped else []
+
+
+def _is_open(opinion: Opinion) -> bool:
+    return opinion.figures is not None and opinion.unproved not in ("", NOT_ASKED)
 
 
 def _difference_lines(difference: LineDifference) -> list[str]:

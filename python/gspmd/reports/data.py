@@ -61,7 +61,8 @@ class ValueData:
     """A value: see `gspmd.explanations.explanation.ExplainedValue`.
 
     `called_from` are the lines of the enclosing calls, innermost first. Each of `derivations` is a dimension, its axes,
-    the index of the first derivation step (-1 if the value is annotated) and the origin.
+    the index of the first derivation step (-1 if the value is annotated) and the origin. `proof`, if requested, is the
+    `Verdict` of a result, or the `Presence` of another value on the devices.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ValueData:
     line: int
     picture: int
     derivations: tuple[tuple[int, str, int, int], ...]
+    proof: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,6 +235,14 @@ class MeshData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ProofData:
+    """What is proved of the partitioned program: `verdict` of all results, `lines` as `gspmd verify` prints them."""
+
+    verdict: str
+    lines: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReportData:
     """A report. `cost` is the output of `gspmd cost --json` without its lists."""
 
@@ -259,6 +269,7 @@ class ReportData:
     moments: Table
     peak_moment: int
     at_peak: tuple[HeldData, ...]
+    proof: ProofData | None
 
 
 def as_json(value: Any) -> Any:

@@ -23,6 +23,7 @@ from gspmd.reports.data import (
     HeldData,
     MeshData,
     MomentData,
+    ProofData,
     RefinedData,
     ReportData,
     Table,
@@ -33,6 +34,7 @@ from gspmd.reports.data import (
 from gspmd.reports.derivation_table import DerivationTable
 from gspmd.reports.picture_table import PictureTable
 from gspmd.reports.places import Places
+from gspmd.reports.proofs import Proof
 from gspmd.runtime.layout import element_a_device
 from gspmd.text_report import last_name, placement_dict, sharding_text
 from gspmd.transforms.emit.builder import bytes_of
@@ -41,16 +43,16 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.propagate.factors import LEVELS
 
 
-def gathered(found: Explanation, cost: CostReport, timeline: Timeline) -> ReportData:
-    """The data of a program, from its explanation, its cost and an estimated or compiled timeline."""
-    return _Gathering(found, cost).data(timeline)
+def gathered(found: Explanation, cost: CostReport, timeline: Timeline, proof: Proof | None) -> ReportData:
+    """The data of a program, from its explanation, its cost, an estimated or compiled timeline, and its proof."""
+    return _Gathering(found, cost, proof).data(timeline)
 
 
 class _Gathering:
     """Assigns the numbers by which the parts of a report refer to each other."""
 
-    def __init__(self, found: Explanation, cost: CostReport) -> None:
-        self.found, self.cost = found, cost
+    def __init__(self, found: Explanation, cost: CostReport, proof: Proof | None) -> None:
+        self.found, self.cost, self.proof = found, cost, proof
         self.places, self.pictures = Places(cost), PictureTable()
         values = [derivation for value in found.values for derivation in value.derivations]
         tensors = [d for conflict in found.conflicts for tensor in conflict.tensors for d in tensor.derivations]
@@ -82,6 +84,7 @@ class _Gathering:
                 for each in cost.memory.buffers
             ),
             "origins": self.ways.origins(found.origins()),
+            "proof": _proof_data(self.proof),
         }
         return ReportData(
             format=FORMAT,
@@ -153,6 +156,7 @@ class _Gathering:
             line=self.place(value.location),
             picture=self.pictures.number(value.shape, value.placement),
             derivations=tuple(map(self.ways.row, value.derivations)),
+            proof=self.proof.of(value) if self.proof is not None else "",
         )
 
     def _collectives(self) -> Table:
@@ -230,6 +234,12 @@ class _Gathering:
                 for event in timeline.events
             ),
         )
+
+
+def _proof_data(proof: Proof | None) -> ProofData | None:
+    if proof is None:
+        return None
+    return ProofData(proof.verification.verdict.value, tuple(proof.verification.lines()))
 
 
 def _totals(cost: CostReport) -> Mapping[str, Any]:

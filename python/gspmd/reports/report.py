@@ -23,6 +23,7 @@ from gspmd.reading import read_program
 from gspmd.reports.data import as_json
 from gspmd.reports.gathering import gathered
 from gspmd.reports.page import framed, page
+from gspmd.reports.proofs import Proof
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.ops.custom_rules import RuleSource
 
@@ -34,15 +35,16 @@ class Report:
     """A report on a program, to be viewed in a browser or a notebook, or read as data.
 
     `explanation` and `cost` are the results of `gspmd.explain` and `gspmd.cost`; `timeline` is that of one step.
+    `proof` is the result of `gspmd.verify`, None if not requested.
     """
 
-    def __init__(self, explanation: Explanation, cost: CostReport, timeline: Timeline) -> None:
-        self.explanation, self.cost, self.timeline = explanation, cost, timeline
+    def __init__(self, explanation: Explanation, cost: CostReport, timeline: Timeline, proof: Proof | None) -> None:
+        self.explanation, self.cost, self.timeline, self.proof = explanation, cost, timeline, proof
 
     @functools.cached_property
     def data(self) -> dict[str, Any]:
         """All data as a JSON value; see docs/report.md. Tables are lists by column."""
-        found: dict[str, Any] = as_json(gathered(self.explanation, self.cost, self.timeline))
+        found: dict[str, Any] = as_json(gathered(self.explanation, self.cost, self.timeline, self.proof))
         return found
 
     def html(self) -> str:
@@ -80,12 +82,14 @@ def report(
     target: str = "",
     options: Mapping[str, Any] | None = None,
     compiled: CompiledProgram | None = None,
+    verify: bool = False,
 ) -> Report:
     """Report on a program; arguments and errors are those of `gspmd.explain` and `gspmd.cost`.
 
     With `compiled`, the result of `gspmd.compile_for` for the same program, the timeline is the compiler's schedule if
-    it has one. Raises UsageError for a partitioned program, which no longer has the reasons of its shardings, and if
-    `compiled` is not a `CompiledProgram` for the same mesh.
+    it has one. With `verify`, the page has the verdict of `gspmd.verify`, value by value. Raises UsageError for a
+    partitioned program, which no longer has the reasons of its shardings, and if `compiled` is not a `CompiledProgram`
+    for the same mesh.
     """
     module = read_program(program)
     if is_partitioned(module):
@@ -100,7 +104,8 @@ def report(
     }
     found = explain(_again(program, module), num_partitions, **options_of_both)
     cost = cost_of(found.partitioned.module, target, model_of_program(module, num_partitions))
-    return Report(found, cost, _compiled_timeline(compiled, found.mesh) or cost.timeline)
+    proof = Proof(module, found) if verify else None
+    return Report(found, cost, _compiled_timeline(compiled, found.mesh) or cost.timeline, proof)
 
 
 def _again(program: Any, module: ir.Module) -> Any:

@@ -75,7 +75,7 @@ def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
     with in_memory(module) as program:
         unannotated.strip(program)
         repair(program)
-        signature = _plain_signature(program, _ONE_DEVICE)
+        signature = plain_signature(program, _ONE_DEVICE)
     return module, signature
 
 
@@ -95,7 +95,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
         mesh = unannotated.strip_outside_manual_regions(program)
         replace_started([op for op in program.walk() if op.name == CUSTOM_CALL])
         replace_missing(program)
-        signature = _plain_signature(program, mesh)
+        signature = plain_signature(program, mesh)
         rename_axes(program)
         func = main_function(program)
         for key, values in (("arg_attrs", signature.inputs), ("res_attrs", signature.outputs)):
@@ -106,7 +106,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
     return module, signature
 
 
-def _plain_signature(module: Operation, mesh: Mesh) -> Signature:
+def plain_signature(module: Operation, mesh: Mesh) -> Signature:
     """The signature of an unpartitioned `@main`: every value is replicated over the mesh."""
     func = main_function(module)
     block = func.regions[0]

@@ -104,12 +104,14 @@ class Algebra(Values):
         """One value where the mask is 1, and the other elsewhere."""
         if mask.is_constant:
             return yes if mask.value == 1 else no
+        if self.is_zero(yes) and not self.is_zero(no):
+            return self.choice(pointwise(_opposite, mask), no, yes)
         shape, valid = yes.shape, self._chosen_validity(mask, yes, no)
         for part, rest in _factors(mask):
             return self.choice(part, self.choice(rest, yes, no), no)
-        opposite = pointwise(_opposite, mask)
-        for part, rest in _factors(opposite):
-            return self.choice(part, self.choice(rest, no, yes), yes)
+        if not self.is_zero(no):  # zeros stay outside of all else
+            for part, rest in _factors(pointwise(_opposite, mask)):
+                return self.choice(part, self.choice(rest, no, yes), yes)
         if yes.term.kind == CHOICE and _is_before(self.selector(yes), mask):
             which, *leaves = self.selector(yes), *self.leaves(yes)
             if leaves[-1].instance == no.instance and len(leaves) == 2:
@@ -288,6 +290,10 @@ class Algebra(Values):
         return self.of(self.terms.make(operation, element, [value.instance]), value.shape, value.valid)
 
     def _computed(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> IndexMap | None:
+        if numbers.is_float(element) and len(operation) == 1 and all(v.term.kind == CONSTANT for v in values):
+            given = [int(value.term.operation[1]) for value in values]  # type: ignore[call-overload]
+            found = numbers.of_floats(str(operation[0]), element, given)
+            return None if found is None else index_maps.constant(found)
         maps = [self.known(value) for value in values]
         if any(each is None for each in maps):
             return None

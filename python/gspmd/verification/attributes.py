@@ -9,7 +9,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.operations import Block, Operation
-from gspmd.verification.index_maps import Integers
+from gspmd.verification.index_maps import ANY, Integers
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import OF_BOOLEANS, bits_of, float_bits, is_float
 
@@ -40,6 +40,13 @@ def shape_of(attribute: Any) -> tuple[int, ...]:
 
 def elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
     """The numbers of a dense constant, as `numbers` has them; of rank 0 if they are all the same. Raises NotKnown."""
+    found = _elements(attribute, shape, element)
+    if (found == ANY).any():
+        raise NotKnown(f"the constant {ANY}, or a NaN of these bits")
+    return found
+
+
+def _elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
     if not isinstance(attribute, ir.DenseElementsAttr) or (bits_of(element) is None and not is_float(element)):
         raise NotKnown(f"constants of type '{element}'")
     if attribute.is_splat:

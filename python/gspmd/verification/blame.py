@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.operations import Value as Name
-from gspmd.verification.terms import CONSTANT, INTEGER, SET, Term
+from gspmd.verification.terms import CONSTANT, INTEGER, Term
 from gspmd.verification.values import SymbolicValue
 
 
@@ -31,11 +31,7 @@ def first_difference(
 
 
 def _is_foreign(value: SymbolicValue, native: set[Term]) -> bool:
-    is_open = any(
-        kind == SET and any(label.kind == "digit" for label in each.labels)
-        for kind, each in zip(value.term.kinds, value.maps, strict=True)
-    )
-    return value.term not in native and value.term.kind not in (CONSTANT, INTEGER) and not is_open
+    return value.term not in native and value.term.kind not in (CONSTANT, INTEGER) and not value.is_partial
 
 
 def _reachable(terms: Iterable[Term]) -> set[Term]:

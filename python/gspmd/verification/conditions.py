@@ -22,7 +22,8 @@ from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Inst
 from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
-_COMPARE, _SELECT, _AND = "stablehlo.compare", "stablehlo.select", "stablehlo.and"
+_COMPARE, _SELECT, _AND, _OR, _NOT = (f"stablehlo.{name}" for name in ("compare", "select", "and", "or", "not"))
+_OPPOSITE = {"LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT", "EQ": "NE", "NE": "EQ"}
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 
@@ -46,7 +47,7 @@ class Conditions(Algebra):
         elif name == _AND and element == "i1":
             made = self._all_of(self._conjuncts(values[0]) + self._conjuncts(values[1]))
         elif name == _SELECT:
-            made = as_ordered(self, *values) or self._selected(*values)
+            made = as_ordered(self, *values) or self._with_zeros_last(*values) or self._selected(*values)
         elif name == BITCAST and is_float(element):
             made = from_ordered(self, values[0])
         elif name == "stablehlo.clamp":
@@ -65,7 +66,9 @@ class Conditions(Algebra):
             return None
         if least.value == most.value:
             return low
-        lowest, highest = self.range_of(value) if numbers.bits_of(value.element) else (ANY, -ANY)
+        if not numbers.bits_of(value.element):
+            return None
+        lowest, highest = self.range_of(value)
         return value if least.value <= lowest and highest <= most.value else None
 
     # ---- comparisons with numbers ----
@@ -284,6 +287,37 @@ class Conditions(Algebra):
         return found
 
     # ---- what is selected ----
+
+    def _opposite(self, condition: SymbolicValue) -> SymbolicValue | None:
+        """The opposite of a condition, if it is a conjunction of comparisons of integers."""
+        known, kind = self.known(condition), condition.term.kind
+        if known is not None:
+            return self.elementwise((_NOT,), "i1", [condition])
+        if kind not in (_NOT, _OR, _COMPARE, CHOICE):
+            return None
+        parts = self.leaves(condition)
+        if kind == _NOT:
+            return parts[0]
+        if kind == _OR:
+            opposites = [self._opposite(part) for part in parts]
+            if opposites[0] is None or opposites[1] is None:
+                return None
+            return self.elementwise((_AND,), "i1", opposites)  # type: ignore[arg-type]
+        if kind == CHOICE:
+            leaves = [each.instance for each in map(self._opposite, parts) if each is not None]
+            chosen = self.selector(condition) if len(leaves) == len(parts) else None
+            return None if chosen is None else self.of(self.terms.choice(chosen, leaves), condition.shape)
+        if kind == _COMPARE and "total" not in condition.term.operation and numbers.bits_of(parts[0].element):
+            direction, *rest = condition.term.operation[1:]
+            return self.elementwise((_COMPARE, _OPPOSITE[str(direction)], *rest), "i1", parts)
+        return None
+
+    def _with_zeros_last(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
+        """What is zero on a condition, as what is something else on the opposite one."""
+        if not self.is_zero(yes) or self.is_zero(no) or condition.term.kind == _COMPARE:
+            return None
+        opposite = self._opposite(condition)
+        return None if opposite is None else self.elementwise((_SELECT,), yes.element, [opposite, no, yes])
 
     def _selected(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         if yes.instance == no.instance:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 Integers: TypeAlias = npt.NDArray[np.int64]
-ANY = -(2**62)
-"""The entry of a place where the integer does not matter."""
+ANY = 1 - 2**52
+"""The entry of a place where the integer does not matter. As the bits of a float it is a NaN that nothing computes."""
 
 LARGEST_TABLE = 1 << 24  # entries
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,13 +47,67 @@ def is_float(element: str) -> bool:
     return element.startswith(("f", "bf", "tf"))
 
 
+_FLOATS = {"bf16": (8, 8), "f16": (5, 11), "f32": (8, 24), "f64": (11, 53)}
+"""Bits of exponent and of digits."""
+
+
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+OF_FLOATS: dict[str, Compute] = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.divide": np.divide,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.power": np.power,
+    "stablehlo.remainder": np.fmod,
+    "stablehlo.atan2": np.arctan2,
+    "stablehlo.negate": np.negative,
+    "stablehlo.abs": np.abs,
+    "stablehlo.sign": np.sign,
+    "stablehlo.exponential": np.exp,
+    "stablehlo.exponential_minus_one": np.expm1,
+    "stablehlo.log": np.log,
+    "stablehlo.log_plus_one": np.log1p,
+    "stablehlo.logistic": _logistic,
+    "stablehlo.tanh": np.tanh,
+    "stablehlo.sine": np.sin,
+    "stablehlo.cosine": np.cos,
+    "stablehlo.tan": np.tan,
+    "stablehlo.sqrt": np.sqrt,
+    "stablehlo.cbrt": np.cbrt,
+    "stablehlo.rsqrt": lambda x: 1 / np.sqrt(x),
+    "stablehlo.floor": np.floor,
+    "stablehlo.ceil": np.ceil,
+    "stablehlo.square": np.square,
+    "stablehlo.clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "stablehlo.is_finite": lambda x: np.isfinite(x).astype(np.int64),
+}
+"""What functions of floats are in double precision."""
+
+
+def of_floats(name: str, element: str, operands: Sequence[int]) -> int | None:
+    """What a function makes of floats, rounded as their type asks; None for all else and beyond its range.
+
+    Of arithmetic that is what the type's own makes: twice its digits and two more are as good as all.
+    """
+    if name not in OF_FLOATS or element not in _FLOATS:
+        return None
+    with np.errstate(all="ignore"):
+        exact = float(OF_FLOATS[name](*(np.int64(bits).view(np.float64) for bits in operands)))
+    exponent, digits = _FLOATS[element]
+    fraction, power = np.frexp(exact)
+    if not np.isfinite(exact) or (exact and abs(int(power)) >= 2 ** (exponent - 1) - 2):
+        return None
+    return float_bits(float(np.ldexp(np.rint(np.ldexp(fraction, digits)), int(power) - digits)))
+
+
 def is_zero(bits: int, element: str) -> bool:
     """Whether a number is zero, of either sign."""
     return bits == 0 or (is_float(element) and bits == float_bits(-0.0))
-
-
-_FLOATS = {"bf16": (8, 8), "f16": (5, 11), "f32": (8, 24), "f64": (11, 53)}
-"""Bits of exponent and of digits."""
 
 
 def widens(source: str, target: str) -> bool:
@@ -120,6 +175,7 @@ def _clamp(low: Integers, a: Integers, high: Integers) -> Integers:
     return np.minimum(np.maximum(a, low), high)
 
 
+_NOT_ALWAYS_DEFINED = ("stablehlo.divide", "stablehlo.remainder")
 COMPARE: dict[str, Compute] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -171,6 +227,9 @@ def of_integers(operation: Sequence[Any], source: str, element: str, operands: S
     if compute is None or bits_of(element) is None:
         return None
     made = np.asarray(compute(*operands)).astype(np.int64)
+    by_chance = (made == ANY) & ~functools.reduce(np.logical_or, [operand == ANY for operand in operands])
+    if by_chance.any() and operation[0] not in _NOT_ALWAYS_DEFINED:
+        return None
     return np.where(made == ANY, ANY, wrapped(made, element))
 
 

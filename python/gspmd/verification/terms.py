@@ -187,6 +187,8 @@ class TermTable:
     def _needs_change(self, term: Term, bindings: tuple[Binding, ...]) -> bool:
         if len(set(zip(term.kinds, bindings, strict=True))) < len(bindings):
             return True
+        if term.kind == CHOICE and any(part.kind == CHOICE for part in term.parts):
+            return True  # what is chosen there may be known of by what is chosen here
         return any(
             kind != INDEX
             and isinstance(binding, IndexMap)

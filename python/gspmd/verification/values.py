@@ -13,7 +13,7 @@ import numpy as np
 
 from gspmd.verification import index_maps
 from gspmd.verification.index_maps import IndexMap, Label, Places, composed, dim
-from gspmd.verification.terms import CONSTANT, INDEX, Binding, Instance, Term, TermTable
+from gspmd.verification.terms import CONSTANT, INDEX, SET, Binding, Instance, Term, TermTable
 
 Shape = tuple[int, ...]
 
@@ -40,6 +40,14 @@ class SymbolicValue:
         """How its slots are bound."""
         assert all(isinstance(binding, IndexMap) for binding in self.bindings)
         return self.bindings  # type: ignore[return-value]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether devices have different sets of some sum."""
+        return any(
+            kind == SET and any(label.kind == "digit" for label in each.labels)
+            for kind, each in zip(self.term.kinds, self.maps, strict=True)
+        )
 
     def labels(self) -> set[Label]:
         """All that any of its slots depends on."""

@@ -43,6 +43,17 @@ class ResultVerdict:
     element: WrongElement | None = None
 
 
+class Presence(enum.Enum):
+    """What devices have of a value of the given program: parts of it, or summands of parts, or nothing that is known.
+
+    Compilers need not compute every value.
+    """
+
+    PARTS = "parts"
+    SUMMANDS = "summands"
+    UNKNOWN = "unknown"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verification:
     """Whether a partitioned program computes what the given one does; true if that is proved for all inputs.
@@ -85,15 +96,16 @@ class Verification:
 
     def lines(self) -> list[str]:
         """The verdict, and what is not proved."""
-        lines = [f"mesh {self.mesh}, {self.num_partitions} partitions, {self.operations} operations"]
-        for result in self.results:
-            if result.verdict is not Verdict.PROVED:
-                lines += _said(result)
+        lines = [f"mesh {self.mesh}, {self.num_partitions} partitions, {self.operations} operations", *self.reasons()]
         total, proved = len(self.results), sum(r.verdict is Verdict.PROVED for r in self.results)
         if proved == total:
             order = f"; {self.sums} sums may be added up in another order" if self.sums else ""
             return [*lines, f"PROVED: {total} results are the same for all inputs{order}"]
         return [*lines, f"{self.verdict.value.upper()}: {proved} of {total} results are proved"]
+
+    def reasons(self) -> list[str]:
+        """Why results are not proved."""
+        return [line for result in self.results if result.verdict is not Verdict.PROVED for line in _said(result)]
 
 
 def _said(result: ResultVerdict) -> list[str]:

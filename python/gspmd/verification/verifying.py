@@ -10,8 +10,9 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, Unsupported, UsageError
 from gspmd.dialect.notation import print_mesh, print_sharding
-from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.modules import functions, main_function
 from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Value as Name
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, read_signature
 from gspmd.transforms.parsing.mlir import source_location
@@ -22,12 +23,12 @@ from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import Mismatch, difference
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import TooLarge, counted, dim
-from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.meaning.loops import LOOP, GivenLoops
 from gspmd.verification.placement import parts
 from gspmd.verification.refutation import refuting
-from gspmd.verification.terms import TermTable
+from gspmd.verification.terms import Term, TermTable
 from gspmd.verification.values import SymbolicValue
-from gspmd.verification.verdicts import ResultVerdict, Verdict, Verification
+from gspmd.verification.verdicts import Presence, ResultVerdict, Verdict, Verification
 
 _one_at_a_time = threading.Lock()
 
@@ -67,6 +68,20 @@ def verified(given: ir.Module, partitioned: ir.Module) -> Verification:
             index_maps.forget()
 
 
+def verified_by_value(given: ir.Module, partitioned: ir.Module) -> tuple[Verification, list[tuple[Presence, ...]]]:
+    """The same, and what devices have of the results of every operation in the functions of the given program.
+
+    Operations are in program order, those that have regions before what is in these. Of what is called or repeated, the
+    last time counts.
+    """
+    with _one_at_a_time:
+        try:
+            verifying = _Verifying(model_of(given), model_of(partitioned))
+            return verifying.verification(), verifying.presence()
+        finally:
+            index_maps.forget()
+
+
 class _Verifying:
     """Two programs, run on the same arguments."""
 
@@ -74,9 +89,10 @@ class _Verifying:
         self.signature: Signature = read_signature(partitioned)
         self.algebra = Conditions(TermTable())
         self.devices = DeviceDigits(self.signature.mesh)
-        loops = GivenLoops()
+        loops = GivenLoops(any(op.name == LOOP for op in partitioned.walk()))
         self.given = Evaluation(given, self.algebra, self.devices, loops, False)
         self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
+        self.given_module = given
         self.given_main, self.main = main_function(given), main_function(partitioned)
         values = (*self.signature.inputs, *self.signature.outputs)
         self._has_summands = any(value.sharding.unreduced for value in values)
@@ -115,6 +131,21 @@ class _Verifying:
         names = [op.name for op in self.main.walk()]
         sums = names.count("stablehlo.all_reduce") + names.count("stablehlo.reduce_scatter")
         return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, len(names))
+
+    def presence(self) -> list[tuple[Presence, ...]]:
+        """What devices have of the results of every operation of the given program."""
+        on_devices: dict[Term, bool] = {}
+        for value in self.partitioned.values.values():
+            on_devices[value.term] = on_devices.get(value.term, False) or not value.is_partial
+        known = self.given.values
+
+        def of(name: Name) -> Presence:
+            if name not in known or known[name].term not in on_devices:
+                return Presence.UNKNOWN
+            return Presence.PARTS if on_devices[known[name].term] else Presence.SUMMANDS
+
+        ops = (op for function in functions(self.given_module) for op in function.walk())
+        return [tuple(map(of, op.results)) for op in ops]
 
     def _unknown(self, reason: str) -> tuple[ResultVerdict, ...]:
         return tuple(ResultVerdict(*said, Verdict.NOT_KNOWN, reason) for said in self._said())

@@ -154,46 +154,8 @@ _REDUCE: dict[str, Callable[[Numbers], Any]] = {
 }
 
 
-def _logistic(x: Numbers) -> Numbers:
-    return 1 / (1 + np.exp(-x))
-
-
-_FLOATS: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "divide": np.divide,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "power": np.power,
-    "remainder": np.fmod,
-    "atan2": np.arctan2,
-    "negate": np.negative,
-    "abs": np.abs,
-    "sign": np.sign,
-    "exponential": np.exp,
-    "exponential_minus_one": np.expm1,
-    "log": np.log,
-    "log_plus_one": np.log1p,
-    "logistic": _logistic,
-    "tanh": np.tanh,
-    "sine": np.sin,
-    "cosine": np.cos,
-    "tan": np.tan,
-    "sqrt": np.sqrt,
-    "cbrt": np.cbrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "square": np.square,
-    "clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
-    "is_finite": lambda x: np.isfinite(x).astype(np.int64),
-}
-
-
 def _computed(term: Term, parts: list[Numbers]) -> Numbers:
     name, *rest = map(str, term.operation)
-    short = name.partition(".")[2]
     source = term.parts[-1].element if term.parts else ""
     with np.errstate(all="ignore"):
         if name == "stablehlo.compare" and "total" not in rest:
@@ -209,8 +171,8 @@ def _computed(term: Term, parts: list[Numbers]) -> Numbers:
             if found is None:
                 raise Uninterpreted
             return np.asarray(found)
-        if numbers.is_float(source) and short in _FLOATS:
-            return np.asarray(_FLOATS[short](*parts))
+        if numbers.is_float(source) and name in numbers.OF_FLOATS:
+            return np.asarray(numbers.OF_FLOATS[name](*parts))
     raise Uninterpreted
 
 

@@ -108,6 +108,7 @@ function valueDetails(row) {
       ["name", h("code", {}, name[row])],
       ["kind", kind[row] === "operation" ? text.operation(operation[row]) : kind[row]],
       ["type", h("code", {}, type[row])],
+      ...(presence(row) ? [["devices have", presence(row)]] : []),
       ["sharding", h("code", {}, sharding[row])],
       ["on each device", local_shape[row] || "scalar"],
       ["copy for", used_by[row]],

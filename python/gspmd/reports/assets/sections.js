@@ -19,6 +19,7 @@ function overview() {
       tile("Communication", text.time(line.communication_s), line.communication_s ? `${text.percent(line.hidden_s / line.communication_s)} of it hidden behind compute` : "none"),
       tile("Compute", text.flops(flops.per_device), ratio),
       tile("Memory", text.bytes(memory.peak), memory.capacity ? `peak, ${text.percent(memory.peak / memory.capacity)} of a device` : "peak"),
+      report.proof ? tile("For all inputs", report.proof.verdict, `${text.plural(report.results.reduce((sum, row) => sum + row.names.length, 0), "result")}; see `, h("a", { href: "#proof" }, "the proof")) : "",
       tile("Collectives", text.count(communication.runs), `${text.plural(report.conflicts.length, "conflict")} between shardings`)),
     h("div", { class: "two" }, h("div", {}, h("h3", { class: "between" }, "Time without overlap"), timeBars(), hottest()), h("div", {}, h("h3", { class: "between" }, "Communication by kind"), collectiveKinds())),
     report.notes.map((note) => h("p", { class: "notice" }, note)),
@@ -118,17 +119,40 @@ function valuesSection() {
     label: "values",
     count: sizes.values,
     open: (row) => go(`value=${row}`),
-    words: (row) => `${name[row]} ${label[row]} ${made(row)} ${type[row]} ${sharding[row]} ${text.line(line[row])}`,
+    words: (row) => `${name[row]} ${label[row]} ${made(row)} ${type[row]} ${sharding[row]} ${text.line(line[row])} ${presence(row)}`,
     columns: [
       { title: "value", width: "minmax(110px, 2fr)", cell: (row) => link("value", row, label[row] || name[row]), value: (row) => label[row] || name[row] },
       { title: "made by", width: "minmax(90px, 1fr)", minor: true, cell: made, value: made },
       { title: "type", width: "minmax(90px, 1fr)", cell: (row) => h("code", {}, type[row]), value: (row) => type[row] },
       { title: "sharding", width: "minmax(110px, 1.4fr)", cell: (row) => h("code", {}, sharding[row]), value: (row) => sharding[row] },
       { title: "on each device", width: "minmax(80px, 0.8fr)", minor: true, cell: (row) => local_shape[row] || "scalar" },
+      ...(report.proof ? [{ title: "devices have", width: "minmax(110px, 1fr)", cell: presence, value: presence }] : []),
       { title: "line", width: "minmax(150px, 0.9fr)", minor: true, cell: (row) => lineLink(line[row]), value: (row) => text.line(line[row]) },
     ],
   });
   return table.filtered("filter values: a name, an operation, a type, a sharding");
+}
+
+const PRESENCE = {
+  parts: "parts of it", summands: "summands of its parts", unknown: "not known",
+  proved: "parts of it, proved", refuted: "something else, refuted", "not known": "not known",
+};
+/** What devices have of a value, if that was to be proved. */
+const presence = (row) => PRESENCE[report.values.proof[row]] || "";
+
+function proofSection() {
+  const { verdict, lines } = report.proof;
+  const { kind, proof } = report.values;
+  const inner = Array.from({ length: sizes.values }, (_, row) => row).filter((row) => kind[row] === "operation" && proof[row]);
+  const rows = ["parts", "summands", "unknown"].map((state) => [state, inner.filter((row) => proof[row] === state)]);
+  const most = inner.length || 1;
+  return [
+    h("p", { class: `verdict ${verdict.replace(" ", "-")}` }, h("b", {}, verdict), verdict === "proved" ? ": every device has its part of what the program computes, for all inputs." : ": see below."),
+    h("pre", { class: "source" }, lines.join("\n")),
+    h("h3", { class: "between" }, "What devices have of the values inside"),
+    h("div", { class: "bars" }, rows.map(([state, found]) => h("div", { class: "line" }, h("span", { class: "name" }, PRESENCE[state]), bar(found.length / most, text.count(found.length), "compute")))),
+    h("p", { class: "soft" }, "A value of which nothing is known need not be wrong: devices may compute results without it. Results that are proved are right."),
+  ];
 }
 
 function collectivesSection() {
@@ -259,6 +283,7 @@ const SECTIONS = [
   ["mesh", "Mesh", meshSection],
   ["arguments", "Arguments", () => cards(report.arguments), report.arguments.reduce((sum, row) => sum + row.names.length, 0)],
   ["results", "Results", () => cards(report.results), report.results.reduce((sum, row) => sum + row.names.length, 0)],
+  ...(report.proof ? [["proof", "Proof", proofSection]] : []),
   ["lines", "Source lines", linesSection, sizes.lines],
   ["collectives", "Collectives", collectivesSection, sizes.collectives],
   ["conflicts", "Conflicts and reshards", conflictsSection, report.conflicts.length],

@@ -26,6 +26,21 @@ def _dot_general(machine: Execution, op: Operation, values: list[SymbolicValue])
     numbers = stablehlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     batching = list(numbers.lhs_batching_dimensions), list(numbers.rhs_batching_dimensions)
     contracted = list(numbers.lhs_contracting_dimensions), list(numbers.rhs_contracting_dimensions)
+    return _contracted(machine, op, values, batching, contracted)
+
+
+def _dot(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    """Of matrices and vectors, the last dimension of the one with the first of the other."""
+    return _contracted(machine, op, values, ([], []), ([len(values[0].shape) - 1], [0]))
+
+
+def _contracted(
+    machine: Execution,
+    op: Operation,
+    values: list[SymbolicValue],
+    batching: tuple[list[int], list[int]],
+    contracted: tuple[list[int], list[int]],
+) -> list[SymbolicValue]:
     result = op.results[0].type.shape
     sizes = [values[0].shape[d] for d in contracted[0]]
     shape = (*result, *sizes)
@@ -46,4 +61,4 @@ def _dot_general(machine: Execution, op: Operation, values: list[SymbolicValue])
     return [made]
 
 
-MEANINGS: dict[str, Meaning] = {"stablehlo.dot_general": _dot_general}
+MEANINGS: dict[str, Meaning] = {"stablehlo.dot_general": _dot_general, "stablehlo.dot": _dot}

@@ -15,7 +15,8 @@ from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.numbers import bits_of
 from gspmd.verification.values import SymbolicValue
 
-_UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted"})
+_LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
+_UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
 
 
 def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
@@ -77,12 +78,17 @@ def _replica_id(machine: Execution, op: Operation, values: list[SymbolicValue]) 
     return [machine.algebra.number(index_maps.constant(0), op.results[0].type.element, ())]
 
 
+def _square(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    return [machine.algebra.elementwise(("stablehlo.multiply",), op.results[0].type.element, values * 2)]
+
+
 def _same(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     return values
 
 
 MEANINGS: dict[str, Meaning] = {
     **{name: _of_elements for name, row in every_row().items() if row.traits.elementwise and "." in name},
+    "chlo.square": _square,
     "stablehlo.compare": _compare,
     "stablehlo.constant": _constant,
     "stablehlo.iota": _iota,

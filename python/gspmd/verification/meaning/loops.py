@@ -21,10 +21,12 @@ from gspmd.verification.equality import difference
 from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.control_flow import check_together, diverges
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.meaning.opaque import first_free
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.terms import INDEX, SET, Instance
 from gspmd.verification.values import SymbolicValue
 
+LOOP = "stablehlo.while"
 _CARRIED = "carried"
 _MOST_GUESSES = 8  # of an invariant
 _MOST_ITERATIONS = 256  # of a loop that is run here
@@ -48,9 +50,13 @@ class GivenLoop:
 
 
 class GivenLoops:
-    """The loops of the given program, by how many loops are around them."""
+    """The loops of the given program, by how many loops are around them.
 
-    def __init__(self) -> None:
+    Without `are_kept`, those of the given program are run where that can be done: the partitioned one has none.
+    """
+
+    def __init__(self, are_kept: bool = True) -> None:
+        self.are_kept = are_kept
         self.depth = 0
         self.known: dict[int, list[GivenLoop]] = {}
 
@@ -67,7 +73,10 @@ class GivenLoops:
 
 
 def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    return _matched(machine, op, values) if machine.is_partitioned else _recorded(machine, op, values)
+    if machine.is_partitioned:
+        return _matched(machine, op, values)
+    run = None if machine.loops.are_kept else _unrolled(machine, op, values)
+    return _recorded(machine, op, values) if run is None else run
 
 
 def _iteration(
@@ -124,8 +133,9 @@ def _results(
 ) -> list[SymbolicValue]:
     algebra = machine.algebra
     parts: list[Instance] = [condition.instance]
-    labels = 0
-    for value in [*(made[k] for k in active), *(values[k] for k in active)]:
+    taken = [*(made[k] for k in active), *(values[k] for k in active)]
+    labels = first_free(taken)
+    for value in taken:
         places: dict[Label, IndexMap] = {}
         for d, size in enumerate(value.shape):
             places[dim(d)] = counted(bound(labels), size)
@@ -136,7 +146,7 @@ def _results(
         shape = values[k].shape
         own = [(INDEX, counted(dim(d), size)) for d, size in enumerate(shape)]
         shapes = tuple(values[i].shape for i in active)
-        operation = ("stablehlo.while", place, machine.loops.depth, shapes)
+        operation = (LOOP, place, machine.loops.depth, shapes)
         results[k] = algebra.of(algebra.terms.make(operation, values[k].element, parts, own), shape)
     return results
 
@@ -370,4 +380,4 @@ def _looked_back(each: IndexMap, value: IndexMap) -> IndexMap:
     return composed(inverse, {own: integer_map(value.labels, value.table - low)})
 
 
-MEANINGS: dict[str, Meaning] = {"stablehlo.while": _while}
+MEANINGS: dict[str, Meaning] = {LOOP: _while}

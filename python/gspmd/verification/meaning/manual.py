@@ -10,6 +10,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.index_maps import IndexMap, Label, counted, digit, dim, integer_map, pointwise
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.values import SymbolicValue
 
@@ -69,4 +70,11 @@ def _whole(
     return places
 
 
-MEANINGS: dict[str, Meaning] = {"sdy.manual_computation": _manual_computation}
+def _custom_call(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    """Of calls, those that only annotate their operand hand it on."""
+    target = op.attributes["call_target_name"]
+    return values if target.value in _ANNOTATES else opaque(machine, op, values)
+
+
+_ANNOTATES = frozenset({"Sharding"})
+MEANINGS: dict[str, Meaning] = {"sdy.manual_computation": _manual_computation, "stablehlo.custom_call": _custom_call}

@@ -40,7 +40,7 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         parts: list[Instance] = []
         layout: list[tuple[object, ...]] = []
         valid: list[IndexMap] = []
-        labels = 0
+        labels = first_free(values)
         for value, dims in zip(values, rule.operands if rule is not None else [()] * len(values), strict=True):
             part, said, masks, labels = _operand(machine, value, dims, places, shape, labels)
             parts.append(part)
@@ -52,6 +52,11 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         term = machine.algebra.terms.make(operation, result.type.element, parts, own)
         found.append(machine.algebra.of(term, shape, valid))
     return found
+
+
+def first_free(values: Sequence[SymbolicValue]) -> int:
+    """The number of a bound label that no value depends on: what is whole in a part of another value has some."""
+    return max((label.number + 1 for value in values for label in value.labels() if label.kind == "bound"), default=0)
 
 
 def _operand(

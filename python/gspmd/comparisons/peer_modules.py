@@ -1,0 +1,114 @@
+"""The module that a partitioner inside XLA makes for a device, as one of ours: StableHLO that says what is split how.
+
+XLA writes it down as HLO behind the pass that partitions, and jaxlib translates it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jaxlib import _hlo, _jax
+from jaxlib.mlir import ir
+
+from gspmd.comparisons.peers import laid_out
+from gspmd.dialect.error_codes import Code
+from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.group_axes import write_group_axes
+from gspmd.dialect.hlo_groups import MeshGroups, parse_groups
+from gspmd.dialect.hlo_notation import parse_hlo_sharding
+from gspmd.dialect.hlo_sharding import HloSharding, TupleOf
+from gspmd.transforms.ir.collective_groups import COLLECTIVES, channel_of, set_groups
+from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.signature import Signature, write_signature
+from gspmd.transforms.ir.writing import in_memory
+from gspmd.transforms.parsing.attribute_text import required_text, text_of
+from gspmd.transforms.parsing.mlir import new_context, parse_written
+
+_PASS = "spmd-partitioning"
+_COPY = "mhlo.copy"  # of HLO, for which StableHLO has no word
+_GROUPS = re.compile(r"channel_id=(\d+), replica_groups=(mesh[^\n]*)")
+_PARAMETERS, _OUTPUT = "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"
+
+
+class KeptModule:
+    """What is kept of a compilation: `proto`, the module of a device as an `HloModuleProto`; None if there is none."""
+
+    def __init__(self) -> None:
+        self.proto: bytes | None = None
+
+    @contextlib.contextmanager
+    def keeping(self, options: Any) -> Iterator[None]:
+        """Keep the module of what is compiled inside the block with these options, which are changed."""
+        with tempfile.TemporaryDirectory() as directory:
+            debug = options.executable_build_options.debug_options
+            debug.xla_dump_to, debug.xla_dump_hlo_pass_re, debug.xla_dump_hlo_as_proto = directory, _PASS, True
+            try:
+                yield
+            finally:
+                for path in Path(directory).glob(f"*after_{_PASS}.*.pb"):
+                    self.proto = _first_field(path.read_bytes())
+
+
+def _first_field(proto: bytes) -> bytes:
+    """The module of an `HloProto`: its first field, of which a tag and the size come first, seven bits a byte."""
+    size, place = 0, 1
+    while True:
+        byte = proto[place]
+        size |= (byte & 0x7F) << 7 * (place - 1)
+        place += 1
+        if byte < 0x80:
+            return proto[place : place + size]
+
+
+def per_device_module(proto: bytes, signature: Signature) -> ir.Module:
+    """The module with the given signature, but for the shardings, which are those that XLA has taken.
+
+    Errors: Unsupported for a sharding that is none of the mesh's axes, and for what is not of the shape that it says.
+    """
+    module = parse_written(_jax.mlir.hlo_to_stablehlo(proto), new_context())
+    with in_memory(module) as top:
+        inputs = [parse_hlo_sharding(text_of(each)) for each in top.attributes[_PARAMETERS]]
+        outputs = _leaves(parse_hlo_sharding(required_text(top.attributes, _OUTPUT)))
+        taken = dataclasses.replace(
+            signature,
+            inputs=laid_out(signature.inputs, inputs, signature.mesh),
+            outputs=laid_out(signature.outputs, outputs, signature.mesh),
+        )
+        _check_shapes(top, taken)
+        _write_groups(top, proto)
+        for op in list(top.walk()):
+            if op.name == _COPY:
+                op.replace(op.operands)
+        write_signature(top, taken)
+    return module
+
+
+def _write_groups(top: Operation, proto: bytes) -> None:
+    """Give collectives the groups that HLO has by axes of a mesh: translated, such a mesh has lost its device ids."""
+    groups: dict[str, str] = {}
+    for channel, text in _GROUPS.findall(_hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string()):
+        if groups.setdefault(channel, text) != text:
+            raise Unsupported(f"it has several collectives of channel {channel}", code=Code.UNSUPPORTED)
+    for op in top.walk():
+        if op.name in COLLECTIVES and (text := groups.get(str(channel_of(op)))) is not None:
+            along = parse_groups(text)
+            assert isinstance(along, MeshGroups)
+            set_groups(op, write_group_axes(along.mesh, along.axes, op.location.context))
+
+
+def _leaves(sharding: HloSharding) -> tuple[HloSharding, ...]:
+    return sharding.body.leaves if isinstance(sharding.body, TupleOf) else (sharding,)
+
+
+def _check_shapes(top: Operation, signature: Signature) -> None:
+    block = main_function(top).regions[0]
+    for values, kept in ((block.arguments, signature.inputs), (block.terminator.operands, signature.outputs)):
+        if [value.type.shape for value in values] != [value.local_shape for value in kept]:
+            raise Unsupported("its arguments or results are no shards of one size", code=Code.ARGUMENTS)
