@@ -156,13 +156,21 @@ class Explanation:
             mark_places(self.explainer)
             self.explainer.completion.write()
             decided = self._decide.decided(top)
-            refined = tuple(map(self._refined, decided.changed))
+            unexplained = self.explainer.unexplained
+            refined = unexplained.attempt(
+                "what runs otherwise than propagation has it", lambda: (*map(self._refined, decided.changed),), ()
+            )
             terms = terms_of(decided.problem, decided.solution.states)  # as long as the program is as it was
             moved = self._reshard.resharded(top, None)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
-            found = find_conflicts(self.explainer, decided, moved, top, read_hardware(target, mesh))
+            hardware = read_hardware(target, mesh)
+            found = unexplained.attempt(
+                "what is sent, and why",
+                lambda: find_conflicts(self.explainer, decided, moved, top, hardware),
+                (),
+            )
             write_module(top, module)
             module.operation.verify()
         return found, Partitioned(module), refined, terms, decided.solution.gap
@@ -194,6 +202,11 @@ class Explanation:
     def conflicts(self) -> tuple[Conflict, ...]:
         """Every place where tensors disagree or that communicates, the most expensive first."""
         return self._costs[0]
+
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """What failed to be explained so far, a sentence each: defects of gspmd. What is missing is left out."""
+        return tuple(self.explainer.unexplained.sentences)
 
     @property
     def refinements(self) -> tuple[RefinedValue, ...]:
@@ -257,12 +270,13 @@ class Explanation:
         return counts.most_common()
 
     def to_dict(self) -> dict[str, Any]:
-        """`mesh`, `values`, `conflicts` and `decision`, as JSON holds them."""
+        """`mesh`, `values`, `conflicts` and `decision`, as JSON holds them; `unexplained` where that failed."""
         return {
             "mesh": dict(self.mesh.axes),
             "values": [value.to_dict() for value in self.values],
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
             "decision": {"gap": self.gap, "terms_s": self.terms.named},
+            **({"unexplained": list(self.unexplained)} if self.unexplained else {}),
         }
 
 

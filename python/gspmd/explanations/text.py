@@ -20,7 +20,7 @@ _PROVEN = 1e-9  # a gap that is rounding
 def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
     """What was annotated and how far it reached, and the most expensive conflicts."""
     values = explanation.values
-    split = sum(bool(value.derivations) for value in values)
+    split = sum(map(_is_split, values))
     lines = [f"mesh: {mesh_text(explanation.mesh)}", f"{len(values)} values, {split} of them split"]
     origins = explanation.origins()
     if origins:
@@ -30,9 +30,24 @@ def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
     refined = explanation.refinements
     if refined:
         rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
-        lines += ["", f"{len(refined)} values run otherwise than propagation has them, as costs least together:"]
+        some = "1 value runs" if len(refined) == 1 else f"{len(refined)} values run"
+        lines += ["", f"{some} otherwise than propagation has them, as costs least together:"]
         lines += [*table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
-    return [*lines, "", *conflict_summary_lines(explanation.conflicts, most), "", *_decision_lines(explanation)]
+    lines += ["", *conflict_summary_lines(explanation.conflicts, most), "", *_decision_lines(explanation)]
+    failed = unexplained_lines(explanation, most)
+    return [*lines, "", *failed] if failed else lines
+
+
+def unexplained_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
+    """What could not be explained, if anything."""
+    failed = explanation.unexplained
+    lines = [f"  {sentence}" for sentence in failed[:most]]
+    head = "not explained, which is a defect of gspmd; please report it:"
+    return [head, *lines, *_more(len(failed), most)] if failed else []
+
+
+def _is_split(value: ExplainedValue) -> bool:
+    return any(value.placement.dim_axes())
 
 
 def _decision_lines(explanation: Explanation) -> list[str]:
@@ -111,7 +126,7 @@ def value_lines(value: ExplainedValue) -> list[str]:
     order = f" on {devices_text(value.device_ids)}" if value.device_ids else ""
     lines.append(f"  sharding {value.sharding}{order}, {local} on each device")
     if not value.derivations:
-        lines.append("  no annotation reaches it")
+        lines.append("  what it got its axes from is not known" if _is_split(value) else "  no annotation reaches it")
     for derivation in value.derivations:
         lines += _derivation_lines(derivation)
     return lines
