@@ -1,4 +1,4 @@
-"""An explanation that fails costs its sentence: commands print it and all the rest, and exit as they would otherwise."""
+"""An explanation that fails costs its sentence: commands print that and all the rest, and exit as they would."""
 
 from __future__ import annotations
 

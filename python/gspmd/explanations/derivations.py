@@ -151,7 +151,10 @@ class Explainer:
         }
         self.refined: dict[int, tuple[Axes, ...]] = {}  # what slots were given after propagation
         self._origins: dict[int, Origin] = {}
-        for slot, origin in self.unexplained.attempt("what is annotated", lambda: [*self._annotations()], []):
+        annotations: list[tuple[int, Origin]] = self.unexplained.attempt(
+            "what is annotated", lambda: [*self._annotations()], []
+        )
+        for slot, origin in annotations:
             self._origins[slot] = origin
             if slot in graph.leaders:  # a member of a group is annotated for all of them
                 self._origins.setdefault(graph.leader(slot), origin)

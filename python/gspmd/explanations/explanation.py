@@ -157,7 +157,7 @@ class Explanation:
             self.explainer.completion.write()
             decided = self._decide.decided(top)
             unexplained = self.explainer.unexplained
-            refined = unexplained.attempt(
+            refined: tuple[RefinedValue, ...] = unexplained.attempt(
                 "what runs otherwise than propagation has it", lambda: (*map(self._refined, decided.changed),), ()
             )
             terms = terms_of(decided.problem, decided.solution.states)  # as long as the program is as it was
@@ -166,7 +166,7 @@ class Explanation:
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
             hardware = read_hardware(target, mesh)
-            found = unexplained.attempt(
+            found: tuple[Conflict, ...] = unexplained.attempt(
                 "what is sent, and why",
                 lambda: find_conflicts(self.explainer, decided, moved, top, hardware),
                 (),

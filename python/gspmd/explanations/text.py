@@ -9,7 +9,7 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Derivation, DerivationStep
 from gspmd.explanations.explanation import ExplainedValue, Explanation
-from gspmd.tables import table, text_width
+from gspmd.tables import good, table, text_width
 from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
 from gspmd.transforms.propagate.factors import LEVELS
 
@@ -94,7 +94,7 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     chosen = [a for a in conflict.alternatives if a.chosen]
     if chosen and others:
         cost = f"{bytes_text(chosen[0].bytes)} and {_time(chosen[0].time_s)}"
-        lines.append(f"    compared {len(conflict.alternatives)} ways; chosen at {cost}, against")
+        lines.append(good(f"    compared {len(conflict.alternatives)} ways; chosen at {cost}, against"))
         forms = [
             (bytes_text(a.bytes), _time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others
         ]

@@ -1,4 +1,4 @@
-"""What could not be explained because explaining it failed. That is a defect, and costs one sentence and nothing else."""
+"""What could not be explained because explaining it failed. That is a defect, and costs a sentence and nothing else."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gspmd.costs.outcome import Outcome
 from gspmd.costs.text import time_text
 from gspmd.plan_search.pipelining import AXIS, PipelineProposal
@@ -9,7 +11,7 @@ from gspmd.plan_search.plan import PlanDecision, ShardingPlan
 from gspmd.plan_search.pricing import Dims
 from gspmd.suggestions.source_patch import SourcePatch
 from gspmd.suggestions.text import patch_lines
-from gspmd.tables import fitted, table
+from gspmd.tables import fitted, good_row, table
 from gspmd.text_report import bytes_text, mesh_text
 
 _SAME = 0.05  # percent that are told as nothing
@@ -19,9 +21,11 @@ _MOST = 40  # decisions that are told
 def plan_lines(plan: ShardingPlan) -> list[str]:
     """What was decided, what that is worth, and what the program costs, beside the ways that people know."""
     lines = [f"{mesh_text(plan.mesh)}, target {plan.target or 'neutral'}", ""]
-    rows = [("", "step", "sent", "memory")]
+    rows: list[Sequence[str]] = [("", "step", "sent", "memory")]
     rows += [(name, *_cells(outcome)) for name, outcome in plan.baselines.items()]
-    rows.append(("this plan", *_cells(plan.outcome)))
+    mine = ("this plan", *_cells(plan.outcome))
+    is_better = all(plan.outcome.step_s < outcome.step_s for outcome in plan.baselines.values())
+    rows.append(good_row(mine) if is_better else mine)
     lines += table(rows, right=(1, 2, 3))
     bound = plan.bound
     if bound.seconds:

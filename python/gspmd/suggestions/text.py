@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jaxlib.mlir import ir
 
@@ -13,7 +13,7 @@ from gspmd.explanations.value_names import given_operations
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourcePatch, jax_can_say, spec_text
 from gspmd.suggestions.suggesting import Suggestion, Suggestions
-from gspmd.tables import fitted, table
+from gspmd.tables import fitted, good_row, table
 from gspmd.text_report import bytes_text, mesh_text
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -28,8 +28,10 @@ def suggestion_lines(found: Suggestions, most: int = 5) -> list[str]:
     """
     shown = found.found[:most]
     lines = [f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}", ""]
-    rows = [("", "step", "sent", "memory"), ("as it is", *_cells(found.before))]
-    rows += [(f"with {number}", *_cells(each.outcome)) for number, each in enumerate(shown, 1)]
+    rows: list[Sequence[str]] = [("", "step", "sent", "memory"), ("as it is", *_cells(found.before))]
+    for number, each in enumerate(shown, 1):
+        row = (f"with {number}", *_cells(each.outcome))
+        rows.append(row if number > 1 else good_row(row))
     lines += table(rows, right=(1, 2, 3))
     lines += [line for each in hint_lines(found, most) for line in ("", *each)]
     if len(found.found) > most:
