@@ -145,7 +145,9 @@ def _compilers() -> Iterator[Finding]:
     found = _probe("TPU compiler") if libtpu else ""
     is_there = found.isdigit()
     advice = "" if is_there else "pip install 'gspmd[tpu]'" if not libtpu else f"libtpu {libtpu} fails: {found}"
-    yield Finding("compilers", "tpu", is_there, f"libtpu {libtpu}" if is_there else "", "TPUs that are not here", advice)
+    yield Finding(
+        "compilers", "tpu", is_there, f"libtpu {libtpu}" if is_there else "", "TPUs that are not here", advice
+    )
     for name in ("XLA GSPMD", "Shardy"):
         yield Finding("compilers", name, True, "in jaxlib", "gspmd compare")
 

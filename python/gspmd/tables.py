@@ -128,9 +128,12 @@ def _stacked(rows: Sequence[Sequence[str]], to_right: Collection[int], most: int
     return lines
 
 
-def fitted(lines: Iterable[str]) -> list[str]:
-    """The lines, those that are wider than the terminal continued below, further in."""
-    width = text_width()
+def fitted(lines: Iterable[str], most: int | None = None) -> list[str]:
+    """The lines, those that are wider than the terminal continued below, further in.
+
+    `most` is how wide they may be where nothing else says it.
+    """
+    width = text_width() or most
     found: list[str] = []
     for line in lines:
         if width is None or len(_CODES.sub("", line)) <= width:

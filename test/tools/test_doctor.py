@@ -69,7 +69,7 @@ def test_a_process_that_crashes_or_hangs_is_told(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_extra_is_named_with_a_distribution_that_it_brings() -> None:
-    extras = {name: requirements for name, requirements in PROJECT["optional-dependencies"].items()}
+    extras = PROJECT["optional-dependencies"]
     assert {name for name, *_ in surroundings._EXTRAS} == set(extras)
     for name, distribution, _ in surroundings._EXTRAS:
         assert name == "tpu" or any(text.startswith(distribution) for text in extras[name])
