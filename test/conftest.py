@@ -36,7 +36,7 @@ _SLOW = frozenset(
         *("test_package.py", "test_site.py"),
         *(
             "decide/test_prices.py",
-            "errors/test_hostile.py",
+            "hostile/test_hostile.py",
             "errors/test_large_numbers.py",
             "tools/test_supervision.py",
             "verify/test_meaning.py",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handwritten import partitioned
+from support.handwritten import partitioned
 
 from gspmd.tools import cli
 from gspmd.virtual_devices import request_devices
