@@ -56,8 +56,8 @@ with the gathered weights, too, 74.6 GiB; and with what products read, 63.4 GiB.
 each (62.8 to 63.0 GiB). What remains is what the schedule hides: up to 1.6 points of utilisation more.
 
 On 128B as published, a core has 8192 / 64 = 128 elements of bfloat16 of the residual stream. libtpu makes all-reduces
-of reduce-scatters that leave 128 such elements ([compile.md](../compile.md#what-libtpu-keeps)): of the 265 GiB that a
-core sends in XLA's program for the second text, 158 are all-reduced. gspmd sent 265 GiB, too, and now lays these
+of reduce-scatters that leave 128 such elements ([compile.md](../compile.md#reduce-scatters-in-libtpu)): of the 265
+GiB that a core sends in XLA's program for the second text, 158 are all-reduced. gspmd sent 265 GiB, too, and now lays these
 values out so that libtpu keeps the reduce-scatters, in both texts:
 
 | gspmd | sends | of it reduce-scattered, all-reduced | compute | communication | utilisation | overlapped |

@@ -1,6 +1,6 @@
 """What is said about a program while it is worked on: errors, warnings, remarks and notes, in one stream.
 
-Whoever shows them listens with `telling`; without a listener they are printed to stderr, a line each.
+Whoever shows them listens with `telling`; without a listener they are printed to stderr, one line each.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class ErrorKind(enum.Enum):
     ANNOTATION = "annotation"  # a sharding that does not fit its tensor, mesh or neighbour
     UNSUPPORTED = "unsupported"  # a program we refuse rather than partition wrongly
     RUNTIME = "runtime"  # devices, or inputs of the wrong shape or type
-    INTERNAL = "internal"  # a defect of gspmd itself
+    INTERNAL = "internal"  # internal error in gspmd
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

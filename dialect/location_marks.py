@@ -49,4 +49,5 @@ PLACE = LocationMark("place")
 
 LINE = "gspmd.line."
 """What the name of an operation begins with that XLA is to know by the number of its source line, where it has no other
-marks; see `gspmd.comparisons.line_names`."""
+marks; see `gspmd.comparisons.line_names`.
+"""

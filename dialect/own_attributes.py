@@ -12,18 +12,21 @@ PREFIX = "gspmd."
 
 AXES = "gspmd.axes"
 """The axes that a collective of StableHLO runs over, as `print_axes` writes them: from where it is made
-(`gspmd-localize` and later passes), or `gspmd-propagate` for those of users, into the partitioned module."""
+(`gspmd-localize` and later passes), or `gspmd-propagate` for those of users, into the partitioned module.
+"""
 
 CAUSE = "gspmd.cause"
 """Why a collective is there, a sentence: from `gspmd-reshard`, or where it is made, into the partitioned module."""
 
 COMBINER = "gspmd.combiner"
 """What a `sdy` collective that reduces combines with, where that is not `add`: from `gspmd-reshard` to
-`gspmd-localize`."""
+`gspmd-localize`.
+"""
 
 SOURCE_DEVICE_IDS = "gspmd.source_device_ids"
 """On a `sdy.reshard` between device orders, the device at each mesh position before it: from `gspmd-reshard` to
-`gspmd-localize`."""
+`gspmd-localize`.
+"""
 
 TARGET_DEVICE_IDS = "gspmd.target_device_ids"
 """Beside it, the device at each mesh position after it."""
@@ -44,7 +47,8 @@ NAME = "gspmd.name"
 
 DEVICE_IDS = "gspmd.device_ids"
 """The device at each mesh position, where an argument or result has an order of its own: from `gspmd-ingest` to
-`gspmd-order`."""
+`gspmd-order`.
+"""
 
 EXCHANGED = "gspmd.exchanged"
 """Beside it, that a reshard brings the value from that order, or into it: from `gspmd-reshard` to `gspmd-order`."""
@@ -65,31 +69,38 @@ FREE_RESULTS = "gspmd.free_results"
 
 LIKE = "gspmd.like"
 """That the members of a `sdy.sharding_group` may differ, for which `sdy` has no word: from `gspmd-ingest` to
-`gspmd-propagate`."""
+`gspmd-propagate`.
+"""
 
 REPEATED = "gspmd.repeated"
 """On a manual computation over fewer devices than the program has, `[copies, devices as written]`: the device of the
-mesh of all that each stands for. Within `gspmd-ingest`."""
+mesh of all that each stands for. Within `gspmd-ingest`.
+"""
 
 IN_MIDDLE = "gspmd.in_middle"
 """On an operation of a layer that repeats: which layer, what number it has there, and how many layers were taken out
-beside it. Layers are decided alike. From where they are found to `gspmd-decide`."""
+beside it. Layers are decided alike. From where they are found to `gspmd-decide`.
+"""
 
 GIVEN = "gspmd.given"
 """On a `sdy.sharding_constraint` with open dimensions, the sharding that a user asked for, which propagation has
-completed: from `gspmd-propagate` to `gspmd-decide`."""
+completed: from `gspmd-propagate` to `gspmd-decide`.
+"""
 
 DECIDED = "gspmd.decided"
 """On `@main`: how operations are run is decided, for the hardware that this names, laid out as it says: from
-`gspmd-decide` to `gspmd-reshard`."""
+`gspmd-decide` to `gspmd-reshard`.
+"""
 
 RUNS = "gspmd.runs"
 """The shardings of an operation's operands and results as it is run, where these are not as its values are: from
-`gspmd-decide` to `gspmd-reshard`."""
+`gspmd-decide` to `gspmd-reshard`.
+"""
 
 THROUGH = "gspmd.through"
 """What operands of an operation are moved to first, as others take them from that, too; of all others what they are:
-from `gspmd-decide` to `gspmd-reshard`."""
+from `gspmd-decide` to `gspmd-reshard`.
+"""
 
 NOT_TAKEN = "gspmd.not_taken"
 """On a `sdy.sharding_constraint`, that its operand is taken as it is: from `gspmd-decide` to `gspmd-reshard`."""
@@ -106,9 +117,6 @@ JOINED_STARTS = "gspmd.starts"
 JOINED_LIMITS = "gspmd.limits"
 """Where each slice ends."""
 
-KEPT_BY_FIRST = "gspmd.kept_by_first"
-"""On a select, from `gspmd-localize` on: the axes along which the first device keeps a value, the others have zeros."""
-
 # ---- targets of custom calls ----------------------------------------------------------------------
 
 TAKEN_APART = "gspmd.taken_apart"
@@ -119,4 +127,5 @@ SPLIT_BY_RULE = "gspmd.split_by_rule"
 
 JOINED_SLICES = "gspmd.joined_slices"
 """The slices `[start, limit)` of its operand along a dimension, one after the other. It is made where operand and
-result are split alike along that dimension: from `gspmd-reshard` to `gspmd-localize`."""
+result are split alike along that dimension: from `gspmd-reshard` to `gspmd-localize`.
+"""

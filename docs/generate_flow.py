@@ -53,14 +53,14 @@ After this pass, the module has one public `@main` with all calls inlined, one `
 of `sdy.sharding` only. They may have come as `mhlo.sharding`, as `@Sharding` calls, or as Shardy's round-trip
 attributes. This program has that form already, except for the number of devices.
 
-In the code: `Ingest.run` ([ingest](../transforms/ingest/__init__.py)) lists the steps in their order; `survey` finds
-everything that they have to look at in one walk.
+In the code: `Ingest.run` ([ingest](../transforms/ingest/__init__.py)) lists the steps in order; `survey` finds
+everything that they need in one walk.
 """,
     ),
     "gspmd-propagate": (
         "a sharding on every value",
         """\
-The rule of a matmul (`([i, k], [k, j])->([i, j]) reduction={k}`) says which dimensions are the same factor. `data` on
+The rule of a matmul (`([i, k], [k, j])->([i, j]) reduction={k}`) says which dimensions share a factor. `data` on
 `i` spreads to both results. `model` on the columns of `%w` spreads to the columns of the first result, which the
 second matmul contracts. From there it spreads to the rows of `%v`, which has no annotation.
 
@@ -69,26 +69,26 @@ row of [contraction.py](../transforms/ops/contraction.py).
 """,
     ),
     "gspmd-decide": (
-        "every sharding and every way to run an operation, together",
+        "every sharding and every strategy, together",
         """\
-Propagation looks at one operation at a time. What it found is where this pass begins: it chooses the shardings of all
-values that nobody has annotated and how every operation is run, all together, such that it costs least. Here the result
-of the second matmul changes: it is a sum over `model`, and if its rows stay split over `model`, too, every device needs
-only its part of the sum, which sends half as much. How an operation is run is written on it where its values do not say
-it (`gspmd.runs`). Two attributes of `@main` list the arguments and results without annotations, whose shardings may
-change. A result that is annotated, or that has the type of an argument, would have stayed as it was.
+Propagation looks at one operation at a time, so its result is a starting point. This pass chooses the shardings of all
+values without an annotation, and the way in which every operation runs, together and by cost. Here it changes the
+result of the second matmul, which is a sum over `model`. If its columns are split over `model`, every device needs only
+its shard of the sum, and half as many bytes are sent. `gspmd.runs` on an operation has the shardings with which it
+runs, if they differ from those of its values. Two attributes of `@main` list the arguments and results without
+annotations, whose shardings may change. An annotated result would keep its sharding.
 
-In the code: `ProblemBuilder` ([problem.py](../transforms/decide/problem.py)) says what may be chosen and what that
-costs, and `solve` ([solver.py](../transforms/decide/solver.py)) finds what costs least, with a bound that proves it.
+In the code: `ProblemBuilder` ([problem.py](../transforms/decide/problem.py)) builds the candidates and their costs, and
+`solve` ([solver.py](../transforms/decide/solver.py)) finds the cheapest assignment, with a lower bound.
 """,
     ),
     "gspmd-reshard": (
         "collectives, on global shapes",
         """\
-This pass brings, for every operation, operands and results to what was decided. Both operands of the second matmul
-are split along the contraction, so every device contracts its own part and has a partial sum. Of the result a device
-needs its rows, so a reduce-scatter over `model` follows, with the reason in its `gspmd.cause`. Shapes are still those
-of the whole tensors, so the module can still be read as the program of one device.
+This pass inserts the collectives that the decision requires. Both operands of the second matmul are split along the
+contracted dimension, so every device computes a partial sum. Each device needs its shard of the result, so a
+reduce-scatter over `model` follows, with the reason in its `gspmd.cause`. Shapes are still those of whole tensors, so
+the module still reads like the program of one device.
 
 In the code: `Resharder` ([rewrite.py](../transforms/reshard/rewrite.py)) goes from operation to operation.
 `Planner` ([planner.py](../transforms/paths/planner.py)) finds the cheapest path from one sharding to another.
@@ -98,19 +98,19 @@ In the code: `Resharder` ([rewrite.py](../transforms/reshard/rewrite.py)) goes f
         "the program of one device",
         """\
 Types become those of a shard. Collectives become those of StableHLO, with groups of devices instead of axes: devices
-0 and 1 differ along `model`, and so do 2 and 3. Attributes that begin with `gspmd.` keep the global types and
-shardings of arguments and results.
+0 and 1 differ along `model`, and so do 2 and 3. Attributes with the prefix `gspmd.` keep the global types and shardings
+of arguments and results.
 
 In the code: [localize/rewrite.py](../transforms/localize/rewrite.py). The local form of most operations is the same
-operation on smaller types. Operations whose local form is more (a convolution with a halo, a sort along a split
-dimension) have a localizer in the file of their family in [ops](../transforms/ops).
+operation on smaller types. Other operations (a convolution with a halo, a sort along a split dimension)
+have a localizer in the file of their family in [ops](../transforms/ops).
 """,
     ),
     "gspmd-optimize": (
         "fewer and smaller collectives",
         """\
-Where possible, collectives are combined, fused, and moved out of loops or behind sums. A single reduce-scatter stays
-as it is.
+This pass fuses and combines collectives, moves them out of loops, and takes sums once. A single reduce-scatter stays as
+it is.
 
 In the code: each rewrite has a file in [optimize](../transforms/optimize); [optimization.md](optimization.md) shows
 what each one does.
@@ -119,8 +119,8 @@ what each one does.
     "gspmd-order": (
         "the order of the devices",
         """\
-If annotations use meshes that number the devices differently, this pass gives arguments and results the orders that
-they are annotated with. This program has one order, so there is nothing to do.
+If annotations use meshes with different device orders, this pass brings arguments and results to the orders of their
+annotations. This program has one order, so there is nothing to do.
 
 In the code: [order](../transforms/order).
 """,
@@ -131,8 +131,8 @@ _END = """## Out: a program that runs
 
 `gspmd.compile` ([executable.py](../python/gspmd/runtime/executable.py)) passes the module to PJRT as one manual
 computation over all axes, the form that JAX uses for `jax.shard_map`
-([manual_program.py](../python/gspmd/runtime/manual_program.py)). XLA therefore partitions nothing, and every
-collective is the one above. `gspmd.jit` does all of this between JAX's lowering and JAX's compilation
+([manual_program.py](../python/gspmd/runtime/manual_program.py)). XLA therefore partitions nothing, and the collectives
+are those above. `gspmd.jit` does all of this between JAX's lowering and JAX's compilation
 ([jax_stages.py](../python/gspmd/frontend/jax_stages.py)).
 """
 

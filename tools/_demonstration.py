@@ -1,4 +1,4 @@
-"""What `gspmd demo` does with one example: lower, partition, run, compare, print."""
+"""Run one example of `gspmd demo`: lower, partition, run, compare, print."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _COLUMNS = 80  # of lines where there is no terminal
 
 
 class Demonstration:
-    """An example of a configuration on a mesh; `times` are seconds by what took them.
+    """A configuration of an example on a mesh; `times` are the seconds of each phase.
 
-    One that `searches` is split as `gspmd search` finds, and not as its recipe says.
+    With `searches`, shardings come from `gspmd search` instead of the recipe.
     """
 
     def __init__(self, name: str, example: Any, config: Any, mesh: dict[str, int], searches: bool = False) -> None:
@@ -40,7 +40,7 @@ class Demonstration:
         self.times: dict[str, float] = {}
 
     def run(self, args: argparse.Namespace, brief: bool) -> bool:
-        """Whether all steps agree with those on one device. The options of the command say what is written."""
+        """Whether all steps agree with those on one device. The options of the command name the files to write."""
         if args.plot:
             _check_plot(args.plot)
         annotated, module, picture = outputs(args.program, args.output, args.plot)
@@ -96,7 +96,7 @@ class Demonstration:
 
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
-        summary = "split as gspmd search found" if self.searches else self.recipe.summary
+        summary = "sharded as gspmd search found" if self.searches else self.recipe.summary
         lines = [f"{self.name}: {summary}", f"  {sizes}", ""]
         lines += text_report.program_lines(partitioned.signature, partitioned.collectives)
         print("\n".join(fitted(lines, _COLUMNS)) + "\n")
@@ -120,7 +120,7 @@ class Demonstration:
 
 
 def _curve(done: list[Step]) -> list[str]:
-    """A row a step: every scalar metric both ways, and how far they are apart."""
+    """A row per step: each scalar metric partitioned and on one device, and the difference."""
     names = [name for name in _by_importance(done) if done[0].partitioned[name].ndim == 0]
     head = ("step", *(part for name in names for part in (name, "on one device")), "difference")
     rows = [
@@ -140,7 +140,7 @@ def _by_importance(done: list[Step]) -> list[str]:
 
 
 def _check_plot(path: str) -> None:
-    """Errors: UsageError without matplotlib or for a kind of file that it does not write."""
+    """Errors: UsageError without matplotlib, or for a file format that it cannot write."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
@@ -149,13 +149,13 @@ def _check_plot(path: str) -> None:
     if Path(path).suffix[1:] not in kinds:
         raise UsageError(
             f"cannot draw into '{path}'",
-            hint=f"end it in one of {', '.join('.' + k for k in kinds)}",
+            hint=f"use a name that ends in one of {', '.join('.' + k for k in kinds)}",
             code=Code.BAD_VALUE,
         )
 
 
 def _draw(done: list[Step], output: Output, title: str) -> None:
-    """The loss of both runs by step, or what stands for it. Raises InputError."""
+    """Plot the loss, or the first metric, of both runs by step. Raises InputError."""
     from matplotlib.figure import Figure
 
     metric = _by_importance(done)[0]

@@ -1,4 +1,4 @@
-"""The file that a command runs: already partitioned, or annotated and partitioned on the fly."""
+"""The input of a command: a partitioned module, or an annotated program to partition first."""
 
 from __future__ import annotations
 
@@ -25,35 +25,37 @@ def add_platform_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platform",
         default=os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu",
-        help="where to run: cpu (as many virtual devices as needed), or another platform of jax (default: "
+        help="where to run: cpu (with as many virtual devices as needed), or another JAX platform (default: "
         "$JAX_PLATFORMS, else cpu)",
     )
 
 
 def add_partition_arguments(parser: ArgumentParser) -> None:
-    """The options that reach `gspmd.partition`, for modules that are not partitioned yet."""
+    """Add the options that are passed to `gspmd.partition`."""
     parser.add_argument("--num-partitions", type=positive, metavar="N", help="devices (default: the mesh's)")
     parser.add_argument(
-        "--replicate-unsupported", action="store_true", help="gather what an unknown operation reads, do not refuse it"
+        "--replicate-unsupported",
+        action="store_true",
+        help="run an unknown operation on gathered operands instead of refusing it",
     )
     parser.add_argument(
         "--custom-rule",
         action="append",
         default=[],
         metavar="TARGET=RULE",
-        help="sharding rule of a custom call, as 'my_target=([i, j])->([i, j])'; may be repeated",
+        help="sharding rule of a custom call, such as 'my_target=([i, j])->([i, j])'; repeatable",
     )
     parser.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of a pass, as combine-bytes=65536 or update-axes=x,y; may be repeated (gspmd-opt --list-passes)",
+        help="pass option, such as combine-bytes=65536 or update-axes=x,y; repeatable (gspmd-opt --list-passes)",
     )
 
 
 def add_choice_arguments(parser: ArgumentParser) -> None:
-    """The options of `add_partition_arguments`, and those that say which collectives are right."""
+    """Add the options of `add_partition_arguments`, `--target` and `--strict`."""
     add_partition_arguments(parser)
     add_target_argument(parser)
     add_strict_argument(parser)
@@ -61,7 +63,7 @@ def add_choice_arguments(parser: ArgumentParser) -> None:
 
 def add_target_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--target", default="", metavar="NAME|FILE", help="hardware that collectives are chosen for (docs/cost.md)"
+        "--target", default="", metavar="NAME|FILE", help="hardware to optimize collectives for (docs/cost.md)"
     )
 
 
@@ -70,7 +72,8 @@ def add_strict_argument(parser: ArgumentParser) -> None:
         "--strict",
         type=byte_count,
         metavar="BYTES",
-        help="refuse programs with reshards that no annotation asks for; with --strict=64KiB those that send more",
+        help="refuse programs with reshards that no annotation requires; --strict=64KiB allows those that send at "
+        "most 64 KiB",
     )
     parser.implied_values["--strict"] = "0"
 
@@ -85,12 +88,12 @@ def positive(text: str) -> int:
 
 
 def byte_count(text: str) -> int:
-    """An argparse type: a number of bytes, as 4096, 64KiB or 1.5MiB."""
+    """An argparse type: a number of bytes, such as 4096, 64KiB or 1.5MiB."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(B|KiB|MiB|GiB)?", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes, such as 4096 or 64KiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes such as 4096 or 64KiB")
     if len(match[1]) > 18:
-        raise argparse.ArgumentTypeError(f"{text} is more than any machine has")
+        raise argparse.ArgumentTypeError(f"{text} is more memory than any machine has")
     return round(float(match[1]) * {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[match[2] or "B"])
 
 
@@ -103,7 +106,7 @@ def tolerance(text: str) -> float:
 
 
 def budget_tolerance(text: str) -> float:
-    """An argparse type: by how much a budget may be exceeded, as a part of it."""
+    """An argparse type: the fraction by which a budget may be exceeded."""
     number = float(text)
     if not 0 <= number <= MAX_TOLERANCE:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {MAX_TOLERANCE}")
@@ -111,9 +114,9 @@ def budget_tolerance(text: str) -> float:
 
 
 def source_of(file: str) -> Any:
-    """The program that a command names, for what reads it more than once: of stdin and FIFOs what was in them.
+    """The program that a command names, in a form that can be read twice: stdin and FIFOs are read into memory.
 
-    Raises InputError for what cannot be read.
+    Raises InputError if it cannot be read.
     """
     from gspmd.dialect.source_text import STDIN, keep, reading
     from gspmd.reading import ProgramFile
@@ -127,7 +130,7 @@ def source_of(file: str) -> Any:
 
 
 def partition(program: Any, args: argparse.Namespace) -> Partitioned:
-    """Partition with the options of the command line. Raises what `gspmd.partition` does, and UsageError."""
+    """Partition with the options of the command line. Raises the errors of `gspmd.partition`, and UsageError."""
     from gspmd import api  # only where it is needed
 
     verify = getattr(args, "verify", False)
@@ -135,12 +138,12 @@ def partition(program: Any, args: argparse.Namespace) -> Partitioned:
 
 
 def strictness(args: argparse.Namespace) -> bool | int:
-    """The argument `strict` of `gspmd.partition`: no reshards that send more than 0 bytes are none at all."""
+    """The argument `strict` of `gspmd.partition`: a limit of 0 bytes allows no reshard at all."""
     return False if args.strict is None else int(args.strict)
 
 
 def partition_options(args: argparse.Namespace) -> dict[str, Any]:
-    """The other arguments of `gspmd.partition` on the command line. Raises UsageError for what is not name=value."""
+    """The other arguments of `gspmd.partition`. Raises UsageError for a pair that is not NAME=VALUE."""
     from gspmd.transforms.ops.custom_rules import parse_custom_rules
     from gspmd.transforms.passes import parse_options
     from gspmd.transforms.pipeline import PIPELINE, pipeline_options
@@ -155,7 +158,7 @@ def partition_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def named(texts: Iterable[str], flag: str) -> list[tuple[str, str]]:
-    """Names and values of what `flag` was given as NAME=VALUE. Raises UsageError for what is not."""
+    """The names and values given to `flag` as NAME=VALUE. Raises UsageError for any other text."""
     found = []
     for text in texts:
         name, equals, value = text.partition("=")
@@ -166,20 +169,20 @@ def named(texts: Iterable[str], flag: str) -> list[tuple[str, str]]:
 
 
 def check_not_partitioned_yet(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that a module which is partitioned already has no use for."""
+    """Raise UsageError for options that do not apply to a partitioned module."""
     given = {"--strict": args.strict is not None, "--option": bool(args.option)}
     for name in (name for name, is_given in given.items() if is_given):
         raise UsageError(
-            f"{name} with a module that is partitioned already",
+            f"{name} with a module that is already partitioned",
             hint="give the annotated program",
             code=Code.PARTITIONED_ALREADY,
         )
 
 
 def partitioned(module: ir.Module, args: argparse.Namespace) -> tuple[Any, int]:
-    """The module partitioned, if it is not yet, and its number of partitions.
+    """The partitioned module and its number of partitions; partitions the module if needed.
 
-    Errors: those of partitioning; UsageError if it is partitioned for another number.
+    Errors: those of partitioning; UsageError if it is partitioned for another number of devices.
     """
     from gspmd.runtime.executable_module import is_partitioned
     from gspmd.transforms.ir.signature import signature_of

@@ -1,7 +1,7 @@
-"""What a command is doing, on stderr: on a terminal as it goes on, with --verbose with the time of every step.
+"""Progress of a command on stderr: live on a terminal, and with the time of every step under --verbose.
 
-With --verbose, a line is printed before what takes more than two seconds has ended; without it and without a terminal,
-nothing is.
+With --verbose, a stage that runs for more than two seconds prints a line before it ends. Without --verbose and without
+a terminal, nothing is printed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gspmd.dialect.progress import PassStep, following
 from gspmd.tools import supervision
 from gspmd.tools.presentation import Form, Presentation, current, tell
 
-_PATIENCE_S = 2.0  # what takes longer is told
-_GLANCE_S = 0.4  # what takes longer is shown on a terminal
+_PATIENCE_S = 2.0  # longer stages are announced
+_GLANCE_S = 0.4  # longer stages are shown on a terminal
 _REFRESH_S = 0.1
 
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Do something that may take long, and say so."""
+    """Report the work in this context as a stage."""
     supervision.doing(name)
     try:
         with _shown(name):
@@ -61,12 +61,12 @@ class _RunningStage:
         self.started_s = self._step_started_s = time.perf_counter()
 
     def begin(self, step: PassStep) -> None:
-        """Hear that a step begins; the one before it has ended."""
+        """Start a step, which ends the previous one."""
         self._end_step()
         self.step, self._step_started_s = step, time.perf_counter()
 
     def end(self) -> None:
-        """Say how long it took, to who wants to know or had to wait."""
+        """Print the time, with --verbose or if the user had to wait."""
         self._end_step()
         took_s = time.perf_counter() - self.started_s
         if self.chosen.is_verbose or (self.chosen.is_terminal and took_s > _PATIENCE_S):
@@ -85,22 +85,22 @@ class _RunningStage:
 
 
 def _watch(work: _RunningStage, done: threading.Event) -> None:
-    """Show the work until it is done, if it takes long."""
+    """Show the work until it is done, if it takes longer than a moment."""
     if work.chosen.is_terminal and not work.chosen.is_verbose:
         if not done.wait(_GLANCE_S):
-            with contextlib.suppress(ImportError):  # an installation without rich shows nothing meanwhile
+            with contextlib.suppress(ImportError):  # without rich, nothing is shown
                 _show(work, done)
     elif work.chosen.is_verbose and not done.wait(_PATIENCE_S):
         _say(f"{work.name} ...")
 
 
 def _show(work: _RunningStage, done: threading.Event) -> None:
-    """A line on the terminal with a spinner, how far it is and how long it takes, which goes away at the end."""
+    """Show a spinner, the progress and the elapsed time on one line, which disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     class Terminal(Console):
-        def show_cursor(self, show: bool = True) -> bool:  # a process that is killed would leave it hidden
+        def show_cursor(self, show: bool = True) -> bool:  # a killed process would leave it hidden
             return False
 
     console: Any = Terminal(stderr=True, no_color=not work.chosen.is_colored, highlight=False)

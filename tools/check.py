@@ -1,4 +1,4 @@
-"""gspmd check: is the partitioned program the same program?"""
+"""gspmd check: does the partitioned program compute the same results?"""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
 PRINTS_JSON = True
 _EPILOG = """\
-Integers and bools must be equal; NaN and infinities must be in the same places; other numbers may be off by
-RTOL times the largest magnitude of the result (default: 2e-5 for f32, 3.7e-14 for f64, 4 eps for bf16 and
-f16). Every copy on every device is compared. Uneven arguments are padded with NaN and extreme integers.
+Integers and bools must be equal, and NaN and infinities must be at the same elements. Other numbers may differ by RTOL
+times the largest magnitude of the result (default: 2e-5 for f32, 3.7e-14 for f64, 4 eps for bf16 and f16). Every
+replica on every device is compared. Uneven arguments are padded with NaN and extreme integers.
 
-With --bisect, a program whose results differ, or that cannot be run once it is partitioned, is searched for the pass
-after which it is wrong and the first operation at fault, and made small (docs/compare.md). The small program goes to
-the folder for temporary files if --reduced names no other.
+If the results differ or the partitioned program cannot run, --bisect finds the first pass with a wrong output and the
+first operation at fault, and reduces the program (docs/compare.md). The reduced program goes to the folder for
+temporary files unless --reduced names a file.
 
 JSON: "passed", "mesh", "num_partitions", "reference", "runs" (of "inputs": "results", each of "index", "name", "shape",
 "dtype", "sharding", "max_abs_error", "max_rel_error", "tolerance", "nonfinite", "passed", "noise", "reason"), "notes"
@@ -48,18 +48,24 @@ and "fault", null or of "problem", "pass_name", "operation", "value", "location"
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument(
-        "file", metavar="FILE", help="an annotated module, - for stdin; with --against, a partitioned one"
+        "file", metavar="FILE", help="an annotated module; - for stdin; with --against, a partitioned one"
     )
     parser.add_argument("--against", metavar="ORIGINAL", help="the module that FILE was partitioned from")
     add_choice_arguments(parser)
-    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
+    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays named 0, 1, ... or by argument name")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the random arguments used otherwise (default: 0)"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the random arguments used without --inputs (default: 0)",
     )
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
-    parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
-    parser.add_argument("--bisect", action="store_true", help="find the pass and the operation at fault, if any is")
-    parser.add_argument("--reduced", metavar="FILE", help="write a small program with the fault there")
+    parser.add_argument("--atol", type=tolerance, help="allowed absolute error, in addition (default: 0)")
+    parser.add_argument(
+        "--bisect", action="store_true", help="if results differ, find the pass and the operation at fault"
+    )
+    parser.add_argument("--reduced", metavar="FILE", help="write a reduced program that shows the fault")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_platform_argument(parser)
 
@@ -109,7 +115,7 @@ def _check(args: argparse.Namespace) -> CheckReport:
     if args.against is not None and not is_partitioned(module):
         raise UsageError(
             f"'{args.file}' is not partitioned",
-            hint="leave --against out, and gspmd check partitions it",
+            hint="leave --against out; gspmd check then partitions it",
             code=Code.PARTITIONED_ALREADY,
         )
     if args.bisect:
@@ -134,14 +140,14 @@ def _check(args: argparse.Namespace) -> CheckReport:
 
 
 def _located(source: Any, args: argparse.Namespace) -> CheckReport:
-    """The report with the fault in it, if there is one."""
+    """The report, with the fault if there is one."""
     from gspmd.checks.checking import check
 
     for option, is_given in (("--against", args.against is not None), ("--platform", args.platform != "cpu")):
         if is_given:
             raise UsageError(
                 f"--bisect with {option}",
-                hint="it partitions the annotated program, and runs it on virtual CPU devices",
+                hint="it partitions the annotated program and runs it on virtual CPU devices",
                 code=Code.OPTIONS_DISAGREE,
             )
     options = partition_options(args)

@@ -1,7 +1,7 @@
 """gspmd: one command with subcommands, each in a file of this folder.
 
 A subcommand is a module with `NAME`, `SUMMARY`, `add_arguments(parser)` and `run(args) -> int`; its file is named as
-the command, with `_` for `-`. It is imported when it is run, so that no command waits for what another one needs.
+the command, with `_` for `-`. It is imported only when it is run, so that no command pays for the imports of another.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def commands() -> list[Any]:
 
 
 def add_all_arguments(parser: ArgumentParser, command: Any) -> None:
-    """The arguments of a command, and those of all."""
+    """Add the arguments of a command and those common to all commands."""
     command.add_arguments(parser)
     presentation.add_arguments(parser, json_is_free=not _prints_json(command))
     add_timeout_argument(parser)
 
 
 def _prints_json(command: Any) -> bool:
-    """Whether `--json` is about what the command prints, and not about errors."""
+    """Whether `--json` selects the output of the command rather than the form of errors."""
     return getattr(command, "PRINTS_JSON", False)
 
 
@@ -95,7 +95,7 @@ def _command_modules() -> list[str]:
 
 
 def _load(name: str) -> Any:
-    """The module of a subcommand. Raises UsageError, naming near misses, if there is none."""
+    """The module of a subcommand. Raises UsageError with similar names if there is none."""
     modules = _command_modules()
     if name.replace("-", "_") in modules:
         return importlib.import_module(f"{tools.__name__}.{name.replace('-', '_')}")
@@ -112,9 +112,9 @@ def _help() -> str:
     lines += ["", *textwrap.wrap(about, width), "", "commands:"]
     for command in commands():
         lines += described(command.NAME, command.SUMMARY)
-    lines += ["", "options:", *described("-h, --help", "of this command, or of the one before it")]
+    lines += ["", "options:", *described("-h, --help", "print this help, or that of a command")]
     lines += described("--version", "print the versions of gspmd and jaxlib")
-    more = f"{PROGRAM} <command> --help tells more; gspmd-opt runs single passes."
+    more = f"See {PROGRAM} <command> --help for details; gspmd-opt runs single passes."
     return "\n".join([*lines, "", exit_code_help(), "", *textwrap.wrap(more, width)])
 
 

@@ -1,4 +1,4 @@
-"""What all command lines share: errors become messages and exit codes, and output is whole or not there."""
+"""What all command lines share: errors become messages and exit codes, and output files are complete or absent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gspmd.tools.diagnostics import print_error, print_note, print_traceback
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 from gspmd.tools.help_text import ParagraphHelp, exit_code_help
 
-_LONGEST_S = 1e8  # three years, which timers can wait for
+_LONGEST_S = 1e8  # three years: the longest wait that timers support
 _COMPLAINTS = {
     "unrecognized arguments": Code.UNKNOWN_OPTION,
     "invalid": Code.BAD_VALUE,
@@ -25,9 +25,9 @@ _COMPLAINTS = {
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """A parser whose complaints are `UsageError`s, so that they look like all other errors.
+    """A parser that raises `UsageError`, so that its errors look like all others.
 
-    `implied_values` are those of flags that take a value after `=` only.
+    `implied_values` are the values of flags that take a value only after `=`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -38,13 +38,13 @@ class ArgumentParser(argparse.ArgumentParser):
         return f"{super().format_help()}\n{exit_code_help()}\n"
 
     def parse_arguments(self, words: Sequence[str]) -> argparse.Namespace:
-        """The words as options. Raises UsageError."""
+        """Parse the words. Raises UsageError."""
         implied = self.implied_values
         words = output_names_joined(words)
         return self.parse_args([f"{word}={implied[word]}" if word in implied else word for word in words])
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """The value of an option, also where it is `--`, which argparse takes for the end of options everywhere."""
+        """The value of an option, even if it is `--`, which argparse always takes for the end of options."""
         if action.option_strings and action.nargs is None and arg_strings == ["--"]:
             value = self._get_value(action, "--")
             self._check_value(action, value)
@@ -57,7 +57,7 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def output_names_joined(words: Sequence[str]) -> list[str]:
-    """The words, with `-o` and a name that begins with one dash as one word: `-o -x.mlir` is `-o-x.mlir`."""
+    """The words, with `-o` and a name that starts with a dash joined: `-o -x.mlir` becomes `-o-x.mlir`."""
     joined: list[str] = []
     options = True
     for word in words:
@@ -70,7 +70,7 @@ def output_names_joined(words: Sequence[str]) -> list[str]:
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="give up after so long, with exit code 124")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="stop after this time with exit code 124")
 
 
 def seconds(text: str) -> float:
@@ -82,9 +82,9 @@ def seconds(text: str) -> float:
 
 
 def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
-    """Run `main` and turn whatever it raises into what stderr says of it, and an exit code.
+    """Run `main`; turn any exception into a message on stderr and an exit code.
 
-    A reader of stdout that leaves early, or never was there, is no failure.
+    A closed stdout is not a failure.
     """
     _open_standard_streams()
     try:
@@ -105,13 +105,13 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         return exit_code(error)
     except OSError as error:
         reason = reason_of(error).lower()
-        if error.filename is None:  # a file that is open: stdout, on a full disk
+        if error.filename is None:  # no file name: stdout, on a full disk
             _close_stdout()
             print_error(program, InputError(f"cannot write to stdout: {reason}", code=Code.CANNOT_WRITE))
         else:
             print_error(program, InputError(f"cannot access '{os.fsdecode(error.filename)}': {reason}"))
         return EXIT_FAILURE
-    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line
+    except Exception as error:  # noqa: BLE001 - the user gets one line for any exception
         if debug:
             print_traceback()
         notes = " ".join(getattr(error, "__notes__", ()))
@@ -123,25 +123,25 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
 
 
 def _offer_reproducer(program: str, error: Exception, main: Callable[[], int]) -> None:
-    """Say where what the pass got that failed lies, if it was a pass."""
+    """Print where the input of the failed pass is, if a pass failed."""
     from gspmd import reproducer
 
     path = reproducer.reproduce(error, main)
     if path is not None:
-        print_note(program, f"what the pass got that failed, and how to run it, is in {path}")
+        print_note(program, f"the input of the failed pass, and the command to run it, are in {path}")
 
 
 def version_text(program: str) -> str:
-    """The versions of gspmd and of what it stands on."""
-    from importlib import metadata  # not cheap, and needed only here
+    """The versions of gspmd and jaxlib."""
+    from importlib import metadata  # slow to import, and needed only here
 
     return f"{program} {metadata.version('gspmd')} (jaxlib {metadata.version('jaxlib')})\n"
 
 
 def _open_standard_streams() -> None:
-    """Give a command that was started without stdin, stdout or stderr (`>&-`) the null device in its place.
+    """Open the null device for each of stdin, stdout and stderr that was closed (`>&-`).
 
-    Otherwise the next file that is opened would take the number of the stream, and its content would be overwritten.
+    Otherwise the next file opened would get the number of the stream, and messages would overwrite its content.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
@@ -154,6 +154,6 @@ def _open_standard_streams() -> None:
 
 
 def _close_stdout() -> None:
-    """Keep the interpreter from complaining, at exit, about output that nobody reads."""
+    """Keep the interpreter from reporting a closed stdout at exit."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

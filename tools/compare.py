@@ -1,4 +1,4 @@
-"""gspmd compare: a program beside what XLA's partitioners make of it, or beside another version of itself."""
+"""gspmd compare: a program partitioned by gspmd and by XLA, or two versions of a program."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ if TYPE_CHECKING:
     from gspmd.comparisons.increases import Increase
 
 NAME = "compare"
-SUMMARY = "put a program beside what XLA's partitioners make of it, or beside another version"
+SUMMARY = "compare a program with the output of XLA's partitioners, or with another version of itself"
 PRINTS_JSON = True
 _EPILOG = """\
-With one FILE, it is partitioned by gspmd, by XLA GSPMD and by XLA with Shardy, all inside jaxlib on virtual CPU
-devices: results against the unpartitioned program, bytes sent, memory and an estimated step, and where they differ, for
-which source line. The exit code is 3 where gspmd's results differ. With two, both versions are partitioned by gspmd,
-and nothing is run. docs/compare.md says what the figures mean.
+With one FILE, gspmd, XLA GSPMD and XLA with Shardy each partition the program, all inside jaxlib on virtual CPU
+devices. The table compares their results with those of the unpartitioned program, and lists bytes sent, memory, an
+estimated step time, and the source lines where they differ. The exit code is 3 if gspmd's results differ. With two
+FILEs, gspmd partitions both versions and nothing is run. docs/compare.md explains the figures.
 
---max-increase 5% asks that gspmd, or the new version, sends and holds at most 5% more and takes at most 5% longer than
-the peer that needs least, or the old version; --max-increase bytes=5%, which can be repeated, asks it of one figure:
-bytes, collectives, memory or step.
+--max-increase 5% limits how much more gspmd (or the new version) may send, hold and take than the best peer (or the old
+version). --max-increase bytes=5% limits one figure: bytes, collectives, memory or step. It is repeatable.
 
 JSON of one program: "passed", "mesh", "num_partitions", "target", "opinions" (of a "partitioner": "failure", "figures",
 "agrees", "unchecked", "results" as of gspmd check) and "differences" (of a "line": "sent" by partitioner). Figures are
@@ -48,25 +47,29 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="an annotated program, or its old version; - for stdin")
     parser.add_argument("new", nargs="?", metavar="NEWFILE", help="the new version")
     add_choice_arguments(parser)
-    parser.add_argument("--inputs", metavar="F.npz", help="arguments of a run, as arrays called 0, 1, ... or by name")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the random arguments used otherwise (default: 0)")
+    parser.add_argument(
+        "--inputs", metavar="F.npz", help="arguments of a run, as arrays named 0, 1, ... or by argument name"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="seed of the random arguments used without --inputs (default: 0)"
+    )
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
-    parser.add_argument("--atol", type=tolerance, help="allowed absolute error, on top of it (default: 0)")
-    parser.add_argument("--no-run", action="store_true", help="compile only, and do not compare results")
+    parser.add_argument("--atol", type=tolerance, help="allowed absolute error, in addition (default: 0)")
+    parser.add_argument("--no-run", action="store_true", help="compile only; do not compare results")
     parser.add_argument(
         "--max-increase",
         action="append",
         default=[],
         type=_limit,
         metavar="[FIGURE=]T",
-        help="exit with 3 if more is needed than so; T is a part such as 0.05 or 5%%",
+        help="exit with 3 if a figure grows by more than T, such as 0.05 or 5%%",
     )
     parser.add_argument("--top", type=positive, default=10, metavar="N", help="entries in a list (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0; 3 if results differ, or if more is needed than --max-increase allows; errors are exceptions."""
+    """Exit code: 0, or 3 if results differ or a figure exceeds --max-increase; errors are exceptions."""
     from gspmd.comparisons.increases import over_old, over_peers
     from gspmd.tables import fitted
 
@@ -90,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(fitted(lines)))
     for each in increases:
-        tell(f"gspmd: more than allowed: {each}")
+        tell(f"gspmd: limit exceeded: {each}")
     return EXIT_DONE if passed and not increases else EXIT_VERDICT
 
 
@@ -122,14 +125,14 @@ def _versions(args: argparse.Namespace) -> Any:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not fit together."""
+    """Raise UsageError for options that contradict each other."""
     if args.seed is not None and args.seed < 0:
         raise UsageError(f"--seed is {args.seed}, expected at least 0", code=Code.BAD_VALUE)
     if args.new is not None:
         for option in ("inputs", "seed", "rtol", "atol", "no-run"):
             if getattr(args, option.replace("-", "_")) not in (None, False):
                 raise UsageError(
-                    f"--{option} with two versions, which are not run",
+                    f"--{option} with two versions: they are not run",
                     hint=f"leave --{option} out, or use gspmd check",
                     code=Code.OPTIONS_DISAGREE,
                 )
@@ -147,13 +150,13 @@ def _check_once(names: Iterable[str]) -> None:
 
 
 def _limit(text: str) -> tuple[str, float]:
-    """An argparse type: the figure, or nothing for all, and by which part it may be larger."""
+    """An argparse type: a figure, or nothing for all of them, and the fraction by which it may grow."""
     figure, equals, part = text.rpartition("=")
     if equals and figure not in _FIGURES:
-        raise argparse.ArgumentTypeError(f"{text!r} names no figure, which are {', '.join(_FIGURES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} names no figure; choose one of {', '.join(_FIGURES)}")
     match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,9})?)(%?)", part)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no part, such as 0.05 or 5%")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a fraction such as 0.05 or 5%")
     number = float(match[1]) / (100 if match[2] else 1)
     if number > MAX_TOLERANCE:
         raise argparse.ArgumentTypeError(f"{text} is more than {MAX_TOLERANCE}")

@@ -1,4 +1,4 @@
-"""gspmd compile: a program through the compiler of a machine that need not be here."""
+"""gspmd compile: compile a program for a machine that need not be present."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gspmd.tools.command import ArgumentParser
 from gspmd.transforms.machine.targets import TOPOLOGIES
 
 NAME = "compile"
-SUMMARY = "compile for a TPU topology, or devices that are here: memory, collectives and an estimate of the time"
+SUMMARY = "compile for a TPU topology or for local devices: memory, collectives and an estimated step time"
 PRINTS_JSON = True
 _EPILOG = """\
-FILE is an annotated program, which is partitioned for the target, or a partitioned module. Targets: tpu:VERSION:CHIPS,
-as tpu:v5p:8x8x8, with VERSION one of {versions} and the number of chips in each dimension (needs
-libtpu: pip install 'gspmd[tpu]'); tpu, gpu, cpu or cpu:N for devices that are here. docs/compile.md says what the
-figures mean.
+FILE is an annotated program, which is partitioned for the target, or a partitioned module. A target is
+tpu:VERSION:CHIPS, such as tpu:v5p:8x8x8, with VERSION one of {versions} and the number of chips in each dimension
+(needs libtpu: pip install 'gspmd[tpu]'); or tpu, gpu, cpu or cpu:N for local devices. docs/compile.md explains the
+figures.
 
-The file that -o writes is loaded by gspmd run, or gspmd.load_compiled, on a machine of that kind. It
-holds native code: load only what you trust.
+gspmd run and gspmd.load_compiled load the file written with -o on a machine of the same kind. It holds native code:
+load only files that you trust.
 """
 
-_TRUTH = {"true": True, "false": False}  # which XLA does not take as words everywhere
+_TRUTH = {"true": True, "false": False}  # XLA does not accept these as strings everywhere
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,17 +31,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_partition_arguments(parser)
     add_strict_argument(parser)
-    parser.add_argument("--target", required=True, metavar="TARGET", help="what to compile for, as tpu:v5p:8x8x8")
+    parser.add_argument("--target", required=True, metavar="TARGET", help="what to compile for, such as tpu:v5p:8x8x8")
     parser.add_argument(
         "--compiler-option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of XLA, as xla_enable_async_all_gather=true; may be repeated",
+        help="XLA option, such as xla_enable_async_all_gather=true; repeatable",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--top", type=positive, default=8, metavar="N", help="collectives in the list (default: 8)")
-    parser.add_argument("--hlo", metavar="FILE", help="write the compiler's optimised HLO")
+    parser.add_argument("--hlo", metavar="FILE", help="write the HLO that the compiler optimized")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the executable")
 
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         chosen_for = argparse.Namespace(**{**vars(args), "target": args.target if topology else ""})
         product, count = partitioned(module, chosen_for)
     here = platform if platform in ("gpu", "tpu") and not topology else "cpu"
-    # What the target has beyond the program's devices, nothing is compiled for.
+    # Devices of the target beyond those of the program stay unused.
     request_devices(here, 1 if topology else count)
     from gspmd.compiled import text as compile_text
     from gspmd.compiled.ahead_of_time import compile_for

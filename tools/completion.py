@@ -1,4 +1,4 @@
-"""gspmd completion: the script that makes a shell complete commands, options, values and files."""
+"""gspmd completion: print a script with which a shell completes commands, options, values and files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from gspmd.tools.command import ArgumentParser
 NAME = "completion"
 SUMMARY = "print the script that makes bash, zsh or fish complete commands and options"
 _EPILOG = """\
-For every shell to come, with the same for gspmd-opt by --for gspmd-opt:
+To enable completion for new shells (use --for gspmd-opt for gspmd-opt):
 
   bash: gspmd completion bash > ~/.local/share/bash-completion/completions/gspmd
   zsh:  gspmd completion zsh > DIR/_gspmd, where DIR is in $fpath
   fish: gspmd completion fish > ~/.config/fish/completions/gspmd.fish
 
-For a running bash: eval "$(gspmd completion bash)".
+For the current bash: eval "$(gspmd completion bash)".
 """
 _PROGRAMS = ("gspmd", "gspmd-opt")
-_FILES = ("FILE", ".npz", "ORIGINAL")  # in the metavar of what is a file
+_FILES = ("FILE", ".npz", "ORIGINAL")  # a metavar with one of these is a file
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="for which shell")
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
     parser.add_argument("--for", dest="program", choices=_PROGRAMS, default=_PROGRAMS[0], help="(default: gspmd)")
 
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _gspmd() -> argparse.ArgumentParser:
-    """All commands in one parser, which a run of gspmd never makes."""
+    """All commands in one parser; running gspmd never builds it."""
     from gspmd.tools import cli
 
     parser = ArgumentParser(prog="gspmd", allow_abbrev=False)
@@ -68,7 +68,7 @@ def _gspmd_opt() -> argparse.ArgumentParser:
 
 
 def _complete_files(parser: argparse.ArgumentParser) -> None:
-    """Let names of files stand where a file is wanted, and codes where one is explained."""
+    """Complete file names for file arguments, and error codes for `explain-error`."""
     import shtab
 
     from gspmd.dialect.error_codes import Code

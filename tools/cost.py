@@ -1,4 +1,4 @@
-"""gspmd cost: what a partitioned program communicates, computes and holds in memory."""
+"""gspmd cost: time, communication, compute and memory of a partitioned program."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 from gspmd.tools.presentation import tell
 
 NAME = "cost"
-SUMMARY = "estimate time, communication and memory of a program on a target, and hold it to a budget"
+SUMMARY = "estimate time, communication and memory on a target, and check them against a budget"
 PRINTS_JSON = True
 _EPILOG = """\
-FILE is an annotated program, which is partitioned for the target, or a partitioned module; --original then names the
-program that it was made from, to compare the arithmetic. docs/cost.md says what the figures mean, where those of the
-targets come from and what a .toml file describes.
+FILE is an annotated program, which is partitioned for the target, or a partitioned module. For a partitioned module,
+--original names the program from which it was made, to compare their flops. docs/cost.md explains the figures, the
+sources of the targets' figures, and the .toml format of a target.
 
-JSON: "program", "target", "mesh", "num_partitions", "axes" (where each lies on a topology, else null), "time"
+JSON: "program", "target", "mesh", "num_partitions", "axes" (the placement of each on the topology, or null), "time"
 ("compute_s", "memory_traffic_s", "communication_s", "lower_bound_s", "upper_bound_s", "bound_by"), "flops"
-("per_device", "by_kind", "model", "ratio"), "traffic_bytes", "communication" ("bytes", "least_bytes": what has to be
-sent, null where that is not known, "runs", "bytes_by_kind", "collectives": of "kind", "axes", "bytes", "count",
-"cause", "location", "time_s"), "memory" ("arguments", "results", "aliased", "temporaries", "allocated", "peak",
-"host", "capacity", "at_peak": of "value", "kind", "type", "bytes", "location", "replicated_over") and "notes".
+("per_device", "by_kind", "model", "ratio"), "traffic_bytes", "communication" ("bytes", "least_bytes": a lower bound,
+null if unknown, "runs", "bytes_by_kind", "collectives": of "kind", "axes", "bytes", "count", "cause", "location",
+"time_s"), "memory" ("arguments", "results", "aliased", "temporaries", "allocated", "peak", "host", "capacity",
+"at_peak": of "value", "kind", "type", "bytes", "location", "replicated_over") and "notes".
 """
 
 
@@ -41,24 +41,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="an annotated program or a partitioned module; - for stdin")
     add_choice_arguments(parser)
-    parser.add_argument("--original", metavar="FILE", help="the program that a partitioned FILE was made from")
+    parser.add_argument("--original", metavar="FILE", help="the program from which a partitioned FILE was made")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--top", type=positive, default=10, metavar="N", help="entries in a list (default: 10)")
-    parser.add_argument("--budget", metavar="FILE", help="exit with 3 if the program needs more than the budget there")
+    parser.add_argument("--budget", metavar="FILE", help="exit with 3 if the program exceeds the budget in FILE")
     parser.add_argument(
-        "--write-budget", metavar="FILE", help="write what the program needs as a budget, .json or .toml"
+        "--write-budget", metavar="FILE", help="write the program's figures as a budget, .json or .toml"
     )
     parser.add_argument("--trace", metavar="FILE", help="write the timeline of a step as a trace for Perfetto")
     parser.add_argument(
         "--tolerance",
         type=budget_tolerance,
         metavar="T",
-        help="part above the budget that is allowed (default: the file's, or 0)",
+        help="allowed excess over the budget, as a fraction (default: the file's, or 0)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code: 0, or 3 if more is needed than the budget has; errors are exceptions."""
+    """Exit code: 0, or 3 if the program exceeds the budget; errors are exceptions."""
     from gspmd.costs import budget as cost_budget
     from gspmd.costs import program_cost as costs
     from gspmd.costs import text as cost_text
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace, partitioned: bool) -> None:
-    """Raise UsageError for options that do not fit the kind of module."""
+    """Raise UsageError for options that do not apply to this kind of module."""
     if not partitioned and args.original is not None:
         raise UsageError(
             f"'{args.file}' is not partitioned", hint="leave --original out", code=Code.PARTITIONED_ALREADY

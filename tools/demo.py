@@ -1,4 +1,4 @@
-"""gspmd demo: real models trained for some steps, partitioned, and compared with the same model on one device."""
+"""gspmd demo: train a real model for some steps, partitioned, and compare it with the same model on one device."""
 
 from __future__ import annotations
 
@@ -17,28 +17,32 @@ from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 NAME = "demo"
 SUMMARY = "partition a model's step, run it on virtual CPU devices and compare it with one device"
-_KINDS = {bool: "true or false", int: "a number from 1 on", str: "a word"}
-SEARCH = "search"  # no recipe of an example, but for each
-_DEVICES = 8  # what the recipes are written for
+_KINDS = {bool: "true or false", int: "a number of at least 1", str: "a word"}
+SEARCH = "search"  # not a recipe of any example, but accepted for each
+_DEVICES = 8  # the number that the recipes use
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", nargs="?", default="decoder_lm", help="which example (default: decoder_lm)")
     parser.add_argument("--list", action="store_true", help="list the examples and their recipes")
-    parser.add_argument("--all", action="store_true", help="run every example in its default recipe, a line each")
+    parser.add_argument(
+        "--all", action="store_true", help="run every example in its default recipe, with one line of output each"
+    )
     parser.add_argument(
         "--recipe",
-        help="how the model is split (default: the example's); all: each in turn; search: as gspmd search finds",
+        help="how to shard the model (default: the example's); all: each in turn; search: as gspmd search finds",
     )
-    parser.add_argument("--mesh", metavar="AXES", help="sizes of the recipe's mesh axes, as x=4,y=2")
+    parser.add_argument("--mesh", metavar="AXES", help="sizes of the recipe's mesh axes, such as x=4,y=2")
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="how many steps to run (default: 5)")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a size, as layers=4")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the model, such as layers=4"
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw the curves of both runs (.png, .svg; needs matplotlib)")
     parser.add_argument(
         *("--save-program", "--annotated"),
         dest="program",
         metavar="FILE",
-        help="write the annotated program, as the other commands read it",
+        help="write the annotated program, to be read by the other commands",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the partitioned module")
 
@@ -46,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 when every step agrees, 3 when one does not; errors are exceptions."""
     if args.steps < 1:
-        raise UsageError(f"--steps is {args.steps}", hint="give a number from 1 on", code=Code.BAD_VALUE)
+        raise UsageError(f"--steps is {args.steps}", hint="give a number of at least 1", code=Code.BAD_VALUE)
     axes = _mesh_axes(args.mesh) if args.mesh is not None else None
     from gspmd.virtual_devices import request_devices
 
@@ -125,7 +129,7 @@ def _list() -> list[str]:
 
 
 def _config(example: Any, given: list[str], recipe: str | None) -> Any:
-    """The example's configuration with what `--recipe` and `--set` say."""
+    """The example's configuration, with `--recipe` and `--set` applied."""
     known = {name: type(value) for name, value in vars(example.Config()).items()}
     chosen: dict[str, Any] = {}
     settings = [item.partition("=") for item in given]

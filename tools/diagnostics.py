@@ -1,9 +1,9 @@
-"""How errors, warnings and remarks look.
+"""The forms of errors, warnings and remarks.
 
 The full form is that of clang: a first line `file:line:column: error: what is wrong [code]`, which every editor
-understands, then the source line with a caret, the hint, and notes at other places. The short form is one line with
-the hint at its end. JSON is one object a line, with the keys "severity", "code", "message", "hint",
-"location" ("file", "line", "column") and "notes" (of "message" and "location"); what is not known is null.
+understands, then the source line with a caret, the hint, and notes at other locations. The short form is one line that
+ends with the hint. JSON is one object per line, with the keys "severity", "code", "message", "hint", "location"
+("file", "line", "column") and "notes" (of "message" and "location"); unknown fields are null.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gspmd.dialect.errors import Error, SourceLocation
 from gspmd.tools.presentation import Form, Presentation, current, tell
 from gspmd.tools.source_lines import excerpt, printable
 
-_LONGEST = 600  # characters of a message; what is longer quotes an operation, or several
+_LONGEST = 600  # characters of a message; longer ones quote whole operations
 _RESET = "\x1b[0m"
 _STYLES = {
     "place": "\x1b[1m",
@@ -34,16 +34,16 @@ _STYLES = {
 
 
 def print_error(program: str, error: Error) -> None:
-    """Tell an error, and those that were found together with it, on stderr."""
+    """Print an error, and those found together with it, on stderr."""
     for told in (error, *error.others):
         print_diagnostic(program, of_error(told))
     chosen = current()
     if chosen.is_terminal and chosen.form is Form.FULL:
-        tell(_styled("code", f"gspmd explain-error {error.code} tells more", chosen))
+        tell(_styled("code", f"for details, run gspmd explain-error {error.code}", chosen))
 
 
 def print_diagnostic(program: str, diagnostic: Diagnostic) -> None:
-    """Tell something on stderr, in the form that was chosen; `program` stands where no place is known."""
+    """Print a diagnostic on stderr in the chosen form; `program` stands in for an unknown location."""
     chosen = current()
     if chosen.is_quiet and diagnostic.severity is not Severity.ERROR:
         return
@@ -60,12 +60,12 @@ def render(program: str, diagnostic: Diagnostic, chosen: Presentation) -> list[s
 
 
 def print_note(program: str, text: str) -> None:
-    """Tell, after an error, what belongs to it."""
+    """Print a note that belongs to the previous error."""
     tell("\n".join(render(program, Diagnostic(Severity.NOTE, text), current())))
 
 
 def print_traceback() -> None:
-    """Tell on stderr where the exception that is handled comes from, for `--debug`."""
+    """Print the traceback of the current exception on stderr, for `--debug`."""
     for line in traceback.format_exc().splitlines():
         tell(printable(line))
 
@@ -93,7 +93,7 @@ def _code(code: Code | None, chosen: Presentation) -> str:
 
 
 def _source(location: SourceLocation | None, chosen: Presentation) -> Iterator[str]:
-    """The line with the caret, behind its number."""
+    """The source line after its number, and the caret below it."""
     found = excerpt(location, chosen.width) if location else None
     if found is None:
         return
@@ -119,17 +119,17 @@ def _styled(style: str, text: str, chosen: Presentation) -> str:
 
 
 def _flat(message: str) -> str:
-    """The message in one line that a terminal shows as it is."""
+    """The message on one line, without control characters."""
     return _shortened(printable(" ".join(message.split())))
 
 
 def _in_one_line(message: str) -> str:
-    """The message as JSON has it, which escapes what cannot be printed."""
+    """The message on one line for JSON, which escapes control characters itself."""
     return _shortened(" ".join(message.split()))
 
 
 def _shortened(text: str) -> str:
-    """The text without its middle if it is very long."""
+    """The text, with its middle elided if it is very long."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 150]} ... {text[-145:]}"
 
 

@@ -1,4 +1,4 @@
-"""Where `gspmd` and `gspmd-opt` begin: nothing large is imported before the process has forked."""
+"""The entry points of `gspmd` and `gspmd-opt`, which import nothing large before the process forks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gspmd_opt() -> None:
 
 
 def _end(status: int) -> NoReturn:
-    """Exit with a code that an interrupt changes no more: while Python ends, it would end the process by its signal."""
+    """Exit with this code even if an interrupt arrives while Python shuts down."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(status)
 

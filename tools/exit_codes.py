@@ -1,4 +1,4 @@
-"""The exit codes of all commands: one table, so that the same fault gives the same code everywhere."""
+"""The exit codes of all commands, in one table so that the same fault has the same code everywhere."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ EXIT_TIMEOUT = 124  # as timeout(1)
 EXIT_INTERRUPTED = 130
 
 MEANINGS: dict[int, str] = {
-    EXIT_DONE: "done; results agree, or the budget is kept",
-    EXIT_FAILURE: "an error: the program is refused, or a file, device or compiler fails",
-    EXIT_USAGE: "wrong usage: an option, a name or a value",
-    EXIT_VERDICT: "the answer is no: results differ (check, compare, demo, verify), or too much is needed "
+    EXIT_DONE: "success: results agree, or the budget is met",
+    EXIT_FAILURE: "error: the program was refused, or a file, device or compiler failed",
+    EXIT_USAGE: "usage error: a wrong option, name or value",
+    EXIT_VERDICT: "negative verdict: results differ (check, compare, demo, verify), or a limit is exceeded "
     "(compare, cost)",
-    EXIT_INTERNAL: "a defect of gspmd itself",
-    EXIT_TIMEOUT: "not done within --timeout",
-    EXIT_INTERRUPTED: "interrupted from the keyboard",
+    EXIT_INTERNAL: "internal error in gspmd",
+    EXIT_TIMEOUT: "timed out (--timeout)",
+    EXIT_INTERRUPTED: "interrupted by the keyboard",
 }
-"""What each exit code means, in the order of the codes."""
+"""The meaning of each exit code, in ascending order."""
 
 _BY_KIND = {ErrorKind.USAGE: EXIT_USAGE, ErrorKind.INTERNAL: EXIT_INTERNAL}
 
 
 def exit_code(error: Error) -> int:
-    """The exit code of a command that ends with this error."""
+    """The exit code for this error."""
     return EXIT_TIMEOUT if error.code is Code.TIMEOUT else _BY_KIND.get(error.kind, EXIT_FAILURE)
 
 

@@ -1,4 +1,4 @@
-"""gspmd explain: why a value is sharded as it is, and what conflicts cost."""
+"""gspmd explain: why values are sharded as they are, and what conflicts cost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from gspmd.suggestions.suggesting import Suggestions
 
 NAME = "explain"
-SUMMARY = "say why values are sharded as they are, and what conflicts cost"
+SUMMARY = "explain why values are sharded as they are, and what conflicts cost"
 PRINTS_JSON = True
-_MANY = 5  # values that are selected together and explained in full
+_MANY = 5  # selected values up to which each is explained in full
 _HINT_TRIES, _HINT_TIME_S = 20, 20.0
 _EPILOG = """\
-A value is named as in FILE if that is MLIR text, else as --print-module prints it: %12, or @f:%3 for %3 of a
-function @f that is called. Frameworks' names (state['params']['w']) and source lines (main.py:80) work as well.
-Without a selection a summary is printed.
+Name a value as in FILE if FILE is MLIR text, else as --print-module prints it: %12, or @f:%3 for %3 of a called
+function @f. The framework's name (state['params']['w']) or a source line (main.py:80) works as well. Without a
+selection, the command prints a summary.
 
 JSON: "mesh" (sizes of the axes), "values" and "conflicts". A value has "name", "kind", "label", "operation", "type",
 "location", "called_for", "used_by", "sharding", "local_shape" and "derivations": of a "dimension" and its "axes",
@@ -33,33 +33,37 @@ JSON: "mesh" (sizes of the axes), "values" and "conflicts". A value has "name", 
 "location"). A conflict has "operation", "value", "location", "reasons", "tensors" ("place", "value", "has", "runs_as",
 "derivations"), "collectives" ("kind", "axes", "bytes", "count", "cause", "location"), "bytes" (sent by a device in a
 call of the program), "time_s" (seconds, estimated) and "alternatives" ("operands", "results", "bytes", "time_s",
-"chosen"). With the conflicts come "refinements", values that run with another sharding than propagation found because
-that is cheaper for the operations around them: "name", "operation", "location", "sharding" and "runs_as". Where a part
-of the explanation failed, which is a defect, "unexplained" has a sentence for each.
+"chosen"). With the conflicts come "refinements", values that run with another sharding than propagation chose, because
+it lowers the total cost: "name", "operation", "location", "sharding" and "runs_as". If a part of the explanation
+failed, which is a defect of gspmd, "unexplained" lists what is missing.
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
-    parser.add_argument("--value", action="append", default=[], metavar="V", help="explain a value; can be repeated")
+    parser.add_argument("--value", action="append", default=[], metavar="V", help="explain a value; repeatable")
     parser.add_argument(
         "--full",
         action="store_true",
-        help="explain each of the values, where --value selects many and prints a summary",
+        help="explain each value in full, even where --value selects many",
     )
     parser.add_argument("--all", action="store_true", help="explain every value")
     parser.add_argument("--conflicts", action="store_true", help="explain every conflict")
     parser.add_argument(
-        "--hints", action="store_true", help="try annotations for a while, and say which would pay (gspmd suggest)"
+        "--hints",
+        action="store_true",
+        help="try annotations for a short time and print those that would help (gspmd suggest)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--print-module", action="store_true", help="print the program with its values' names, no more")
+    parser.add_argument(
+        "--print-module", action="store_true", help="only print the program with the names of its values"
+    )
     add_choice_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0; errors are exceptions. What `--strict` refuses is explained before."""
+    """Exit code 0; errors are exceptions. The explanation is printed before `--strict` refuses the program."""
     if args.all and args.value:
         raise UsageError("--all and --value are both given", hint="give one of them", code=Code.OPTIONS_DISAGREE)
     source = source_of(args.file)
@@ -100,7 +104,7 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
     blocks = [explanation_text.summary_lines(found)] if everything else []
     shown = selected if args.value or args.all else []
     if len(shown) > _MANY and not (args.all or args.full):
-        blocks += [explanation_text.values_table(shown), ["--full explains each of them, --value %name a single one"]]
+        blocks += [explanation_text.values_table(shown), ["explain each with --full, or one with --value %name"]]
     else:
         blocks += [explanation_text.value_lines(value) for value in shown]
         blocks += [explanation_text.level_lines(shown)] if shown else []
@@ -116,7 +120,7 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
 
 
 def _hints(args: argparse.Namespace, source: Any) -> Suggestions:
-    """Annotations that would pay, of a few that are tried."""
+    """Annotations that would lower the cost, out of a few that are tried."""
     from gspmd.suggestions.suggesting import suggest
 
     with stage("trying annotations"):
@@ -128,5 +132,5 @@ def _hint_blocks(hints: Suggestions) -> list[list[str]]:
 
     blocks = list(hint_lines(hints, _MANY))
     if not blocks:
-        return [[f"no hints: of {hints.tried} annotations that were tried none pays"]]
-    return [["annotations that would pay (gspmd suggest tries more):"], *blocks]
+        return [[f"no hints: none of the {hints.tried} annotations tried would help"]]
+    return [["annotations that would help (gspmd suggest tries more):"], *blocks]

@@ -1,4 +1,4 @@
-"""gspmd explain-error: what an error means, what causes it, and how to mend it."""
+"""gspmd explain-error: what an error means, what causes it, and how to fix it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from gspmd.dialect.error_pages import Page
 
 NAME = "explain-error"
-SUMMARY = "say what an error such as G0401 means, and how to mend it"
+SUMMARY = "explain an error code such as G0401 and how to fix the error"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "code", nargs="?", metavar="CODE", help="the code in the brackets behind an error; without it all are listed"
+        "code", nargs="?", metavar="CODE", help="the code in brackets after an error; without it, list all codes"
     )
 
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _code(text: str) -> Code:
-    """The code that is meant, also without its G and in lower case. Raises UsageError."""
+    """The code, which may lack its G or be in lower case. Raises UsageError."""
     wanted = text.strip("[]").upper()
     known = [code.value for code in Code]
     for candidate in (wanted, f"G{wanted}", f"G{wanted:0>4}"):

@@ -1,4 +1,4 @@
-"""How `--help` looks: paragraphs that fit the terminal, and the same exit codes below every command."""
+"""The layout of `--help`: paragraphs that fit the terminal, and the exit codes below every command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gspmd.tools.exit_codes import exit_code_lines
 
 
 def help_width() -> int:
-    """The columns of help: those of the terminal, 80 where there is none."""
+    """The width of help: that of the terminal, or 80 columns."""
     return max(shutil.get_terminal_size().columns, 40) - 2
 
 
@@ -32,7 +32,7 @@ def exit_code_help() -> str:
 
 
 def described(name: str, text: str, column: int = 16) -> list[str]:
-    """A name and what it is, in two columns."""
+    """A name and its description, in two columns."""
     lead = f"  {name:<{column - 2}}"
     indent = " " * column
     if len(lead) > column:

@@ -52,7 +52,7 @@ def _run(argv: list[str]) -> int:
 def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> int:
     """Run the passes on every part of the input; write the results.
 
-    Where a part is refused, those of the others are printed, as by `mlir-opt`, but no file is written.
+    If a part is refused, the results of the others are still printed, as by `mlir-opt`, but no file is written.
     """
     from gspmd.reading import parse_program, read_program_file
     from gspmd.tools.diagnostics import print_traceback
@@ -68,7 +68,7 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
         heard = Heard()
         try:
             with (
-                stage("reading what is typed; Ctrl-D ends it" if _is_typed(args.input) else "reading"),
+                stage("reading from the terminal; end with Ctrl-D" if _is_typed(args.input) else "reading"),
                 diagnostics.listening(heard.read, context),
             ):
                 if source is None:
@@ -100,7 +100,7 @@ def _is_typed(path: str) -> bool:
 
 
 def _parts(args: argparse.Namespace, name: str) -> Iterator[str | bytes | None]:
-    """The texts to process, each on the lines that it has in the input; None stands for the input file as a whole."""
+    """The parts to process, each on its lines of the input; None stands for the whole input file."""
     if not args.split_input_file and not args.verify_diagnostics:
         yield None
         return

@@ -23,13 +23,13 @@ _RUN_PASS = "--run-pass"
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """The options given; `passes` has the passes given as flags, in order. Raises UsageError."""
+    """Parse the options; `passes` lists the passes given as flags, in order. Raises UsageError."""
     parser = new_parser()
     return parser.parse_args(output_names_joined(_name_passes(argv, _flags(parser))))
 
 
 def pass_manager(args: argparse.Namespace) -> PassManager:
-    """The passes and how they are run. Raises UsageError."""
+    """The pass manager for these options. Raises UsageError."""
     from gspmd.pass_manager import PassManager
     from gspmd.pass_manager.ir_printing import IrPrinting
 
@@ -92,28 +92,33 @@ def new_parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("input", nargs="?", default="-", help="a file of MLIR text or bytecode; - is stdin, the default")
+    add("input", nargs="?", default="-", help="a file of MLIR text or bytecode; - for stdin, the default")
     add("-o", dest="output", metavar="FILE", default="-", help="where to write; nothing is written after an error")
-    add("--pass-pipeline", metavar="TEXT", help="the passes as text: builtin.module(pass{option=value},cse)")
+    add("--pass-pipeline", metavar="TEXT", help="the pipeline as text: builtin.module(pass{option=value},cse)")
     add(_RUN_PASS, dest="passes", action="append", default=[], help=argparse.SUPPRESS)
-    add("--split-input-file", action="store_true", help="process the parts between '// -----' lines one by one")
+    add("--split-input-file", action="store_true", help="process each part between '// -----' lines separately")
     add("--verify-diagnostics", action="store_true", help="check the 'expected-error {{...}}' comments of the input")
     add("--verify-each", choices=["true", "false"], default="true", help="verify the module after each pass")
     add("--allow-unregistered-dialect", action="store_true", help="accept operations of unknown dialects")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
     add("--mlir-print-op-generic", action="store_true", help="print operations in generic form")
-    add("--mlir-print-local-scope", action="store_true", help="print attributes and locations in place, no aliases")
-    add("--mlir-elide-elementsattrs-if-larger", type=_count, metavar="N", help="elide constants of more elements")
+    add("--mlir-print-local-scope", action="store_true", help="print attributes and locations inline, without aliases")
+    add(
+        "--mlir-elide-elementsattrs-if-larger",
+        type=_count,
+        metavar="N",
+        help="elide constants with more elements than this",
+    )
     add("--mlir-print-ir-before", type=_names, default=(), metavar="PASS,...", help="print the module before a pass")
     add("--mlir-print-ir-after", type=_names, default=(), metavar="PASS,...", help="print the module after a pass")
     add("--mlir-print-ir-before-all", action="store_true", help="print before every pass")
     add("--mlir-print-ir-after-all", action="store_true", help="print after every pass")
     add("--mlir-print-ir-after-change", action="store_true", help="print after a pass that changed something")
     add("--mlir-print-ir-after-failure", action="store_true", help="print after a pass that failed")
-    add("--mlir-print-ir-module-scope", action="store_true", help="print the whole module, also around nested passes")
+    add("--mlir-print-ir-module-scope", action="store_true", help="print the whole module around nested passes, too")
     add("--mlir-timing", action="store_true", help="report the time of every pass")
-    add("--dump-pass-pipeline", action="store_true", help="print the passes as text to stderr")
+    add("--dump-pass-pipeline", action="store_true", help="print the pipeline as text to stderr")
     add("--list-passes", action="store_true", help="print the passes and their options")
     presentation.add_arguments(parser, json_is_free=True)
     add_timeout_argument(parser)
@@ -122,7 +127,7 @@ def new_parser() -> ArgumentParser:
 
 
 class PassHelp(ParagraphHelp):
-    """Help whose epilog, the passes, is written for the width already."""
+    """Help whose epilog, the list of passes, is already wrapped."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if text.startswith("passes of gspmd:") else super()._fill_text(text, width, indent)
@@ -152,7 +157,7 @@ def _flags(parser: argparse.ArgumentParser) -> dict[str, bool]:
 
 
 def _name_passes(argv: list[str], takes_value: dict[str, bool]) -> list[str]:
-    """Write every flag that is no option of the parser, such as `--cse`, as `--run-pass=cse`, keeping the order."""
+    """Rewrite each flag that the parser does not know, such as `--cse`, as `--run-pass=cse`, keeping the order."""
     named: list[str] = []
     rest = iter(argv)
     for word in rest:
@@ -163,7 +168,7 @@ def _name_passes(argv: list[str], takes_value: dict[str, bool]) -> list[str]:
             named.append(word)
             continue
         if flag not in takes_value and f"-{flag}" in takes_value:
-            flag, word = f"-{flag}", f"-{word}"  # one dash will do, as for LLVM's tools
+            flag, word = f"-{flag}", f"-{word}"  # one dash is accepted, as by LLVM's tools
         if flag not in takes_value:
             named.append(f"{_RUN_PASS}={flag}{{{value}}}" if value else f"{_RUN_PASS}={flag}")
             continue

@@ -1,4 +1,4 @@
-"""What gspmd-opt says of one part of its input: every mistake once, or what a test expected."""
+"""The diagnostics of one part of gspmd-opt's input: printed once each, or compared with a test's expectations."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ class Heard:
 
     def __init__(self) -> None:
         self._seen: list[Diagnostic] = []
-        self._read = 0  # of these, how many were said of reading
+        self._read = 0  # how many of these were emitted while reading
         self._failure: Error | None = None
 
     def read(self, diagnostic: Diagnostic) -> None:
-        """Hear what MLIR says while it reads the module."""
+        """Record a diagnostic that MLIR emits while it reads the module."""
         self._seen.append(_coded(diagnostic, code_of_invalid(diagnostic.message)))
         self._read = len(self._seen)
 
     def run(self, diagnostic: Diagnostic) -> None:
-        """Hear what is said while passes run."""
+        """Record a diagnostic that is emitted while passes run."""
         self._seen.append(_coded(diagnostic, code_of(diagnostic.message) or Code.UNSUPPORTED))
 
     def fail(self, error: Error) -> None:
-        """Hear the exception that ended it, which may have been said before."""
+        """Record the exception that ended the run, unless it was recorded before."""
         self._failure = error
-        if isinstance(error, InternalError):  # what MLIR's verifier said is part of it
+        if isinstance(error, InternalError):  # it includes the diagnostics of MLIR's verifier
             self._seen = [d for d in self._seen if d.severity is not Severity.ERROR]
         if not any(d.severity is Severity.ERROR for d in self._seen):
             self._seen.append(of_error(error))
 
     def report(self, args: argparse.Namespace, name: str, source: str | bytes | None) -> int:
-        """Print what was said, or compare it with what was expected; the exit code that follows."""
+        """Print the diagnostics, or compare them with the expected ones; the resulting exit code."""
         status = exit_code(self._failure) if self._failure else 0
         told = _each_mistake_once(self._seen, self._read)
         if args.verify_diagnostics and status != EXIT_INTERNAL:
@@ -64,10 +64,10 @@ def _coded(diagnostic: Diagnostic, code: Code) -> Diagnostic:
 
 
 def _each_mistake_once(seen: list[Diagnostic], read: int) -> Iterator[Diagnostic]:
-    """The diagnostics, of which `read` are of reading, without errors that only follow from an earlier one.
+    """The diagnostics without errors that only follow from an earlier one; the first `read` are from reading.
 
-    A parser of MLIR stops at a mistake, and each parser that called it says that it failed, too. A verifier may say
-    several things about one operation.
+    An MLIR parser stops at a mistake, and each parser that called it reports a failure, too. A verifier may emit
+    several diagnostics for one operation.
     """
     first: Diagnostic | None = None
     for number, diagnostic in enumerate(seen):

@@ -1,4 +1,4 @@
-"""gspmd partition: from an annotated program to the program of every device."""
+"""gspmd partition: turn an annotated program into the per-device program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write it (default: stdout)")
     parser.add_argument("--emit-bytecode", action="store_true", help="write MLIR bytecode instead of text")
     parser.add_argument("--report", action="store_true", help="print shardings and collectives on stderr")
-    parser.add_argument("--verify", action="store_true", help="refuse what is not proved to be right (gspmd verify)")
+    parser.add_argument(
+        "--verify", action="store_true", help="refuse a result that is not proved correct (gspmd verify)"
+    )
     add_choice_arguments(parser)
 
 

@@ -1,4 +1,4 @@
-"""The passes of gspmd-opt as help, from the table in `pass_table`, so that help waits for no compiler."""
+"""The passes of gspmd-opt as help text, from the table in `pass_table`, so that help does not import the compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gspmd.tools.pass_table import COMMON_PASSES, PASSES, PIPELINE, STAGES
 
 
 def pass_help() -> str:
-    """Every pass of ours with its options, and the common ones of MLIR."""
+    """All passes of gspmd with their options, and the common MLIR passes."""
     lines = ["passes of gspmd:"]
     for name, summary, options, details in PASSES:
         lines += described(f"--{name}", summary, 24)

@@ -1,7 +1,7 @@
-"""How a command tells things: in which form, with colors or not, how much, and how wide.
+"""How a command prints messages: their form, color, verbosity and width.
 
-The choice is made from the command line and the environment before anything else, so that wrong usage is told in the
-form that was asked for, too.
+The command line and the environment are read for this before anything else, so that usage errors have the requested
+form, too.
 """
 
 from __future__ import annotations
@@ -20,23 +20,20 @@ from typing import TextIO
 from gspmd.tables import choose_color, wants_color
 
 FORM_VARIABLE = "GSPMD_DIAGNOSTICS"
-_PLAIN_WIDTH = 120  # of source lines where there is no terminal
+_PLAIN_WIDTH = 120  # width of source lines without a terminal
 
 
 class Form(enum.Enum):
     """The form of errors and warnings."""
 
-    FULL = "full"  # with the source line and what to do below
-    SHORT = "short"  # a line each
+    FULL = "full"  # with the source line and a hint below
+    SHORT = "short"  # one line each
     JSON = "json"  # an object a line
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Presentation:
-    """`is_colored` and `width` are of stderr; `is_terminal` says whether a person watches it.
-
-    `color` is the choice for all of what is printed: `auto`, `always` or `never`.
-    """
+    """`is_colored`, `width` and `is_terminal` describe stderr; `color` is the choice for stdout and stderr."""
 
     form: Form = Form.FULL
     color: str = "auto"
@@ -51,7 +48,7 @@ _current: contextvars.ContextVar[Presentation | None] = contextvars.ContextVar("
 
 
 def current() -> Presentation:
-    """What was chosen, or what the environment says."""
+    """The presentation in use, by default that of the environment."""
     return _current.get() or chosen(())
 
 
@@ -61,9 +58,9 @@ def use(presentation: Presentation) -> None:
 
 
 def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
-    """What a command line chooses; words that are no choice are ignored, as the parser will complain of them.
+    """The presentation that a command line asks for; invalid values are ignored, since the parser reports them.
 
-    `json_is_free` says that `--json` means diagnostics, because the command prints no JSON otherwise.
+    `json_is_free` says that `--json` is about diagnostics, because the command has no JSON output of its own.
     """
     words = _options(words)
     form = _named_form(os.environ.get(FORM_VARIABLE, "")) or Form.FULL
@@ -85,36 +82,36 @@ def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
 
 
 def tell(text: str) -> None:
-    """Write a line, or lines, to stderr. What cannot be written there is lost; the exit code is the same."""
+    """Write lines to stderr. If that fails they are lost, and the exit code does not change."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser, json_is_free: bool, verbosity: bool = True) -> None:
-    """The options that `chosen` reads; here they are checked, and described in the help."""
+    """Add the options that `chosen` reads, with their checks and help."""
     group = parser.add_argument_group("messages")
     if verbosity:
-        group.add_argument("-v", "--verbose", action="store_true", help="say what each stage does and how long it took")
-        group.add_argument("-q", "--quiet", action="store_true", help="print nothing but results and errors")
-    group.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="of messages")
+        group.add_argument("-v", "--verbose", action="store_true", help="print each stage and its time")
+        group.add_argument("-q", "--quiet", action="store_true", help="print only results and errors")
+    group.add_argument("--color", choices=["auto", "always", "never"], default="auto", help="color of messages")
     group.add_argument(
         "--diagnostics",
         choices=[form.value for form in Form],
-        help=f"errors with their source lines (full, the default), in one line each, or as JSON; ${FORM_VARIABLE} "
-        "is the default of it",
+        help=f"errors with source lines (full, the default), on one line each, or as JSON; ${FORM_VARIABLE} "
+        "sets the default",
     )
     if json_is_free:
-        group.add_argument("--json", action="store_true", help="the same as --diagnostics=json")
+        group.add_argument("--json", action="store_true", help="same as --diagnostics=json")
     group.add_argument("--debug", action="store_true", help="print the traceback of an error")
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Its number of columns, None where it is no terminal."""
+    """Its number of columns; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if is_a_terminal(stream) else None
 
 
 def text_width() -> int:
-    """How wide text on stdout may be: as the terminal, else as what is read from a pipe usually is."""
+    """The width of text on stdout: that of the terminal, or a common width for pipes."""
     return terminal_width(sys.stdout) or _PLAIN_WIDTH
 
 
@@ -126,13 +123,13 @@ def is_a_terminal(stream: TextIO) -> bool:
 
 
 def _options(words: Sequence[str]) -> list[str]:
-    """The words before `--`, with a value that follows its option joined to it."""
+    """The words before `--`, each option joined with the value that follows it."""
     found: list[str] = []
     rest = iter(words)
     for word in rest:
         if word == "--":
             break
-        if word.startswith(("-color", "-diagnostics", "-json")):  # one dash will do for gspmd-opt
+        if word.startswith(("-color", "-diagnostics", "-json")):  # gspmd-opt accepts one dash
             word = f"-{word}"
         found.append(f"{word}={next(rest, '')}" if word in ("--color", "--diagnostics") else word)
     return found

@@ -1,4 +1,4 @@
-"""gspmd report: a program's shardings, reasons and costs as one page to look at in a browser."""
+"""gspmd report: a program's shardings, their reasons and their costs, as one HTML page."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
 
 NAME = "report"
-SUMMARY = "write a page with a program's shardings, why they are so, and what they cost"
+SUMMARY = "write an HTML page with a program's shardings, the reasons for them, and their cost"
 _EPILOG = """\
-The page is one file that needs no network: the mesh, arguments as shards on devices, source lines with what each
-sends, holds and computes, collectives, conflicts with their alternatives, the timeline of a step, memory, and the way
-from each of these back to an annotation. The numbers are in it as JSON. docs/report.md has more.
+The page is one file that needs no network. It shows the mesh, the shards of arguments on devices, the communication,
+memory and compute of each source line, collectives, conflicts with their alternatives, the timeline of a step, memory,
+and the derivation of each of these from an annotation. It contains the numbers as JSON. docs/report.md has more.
 
 --trace writes the timeline for https://ui.perfetto.dev or chrome://tracing.
 """
@@ -25,14 +25,16 @@ from each of these back to an annotation. The numbers are in it as JSON. docs/re
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write the page, as report.html; - for stdout")
-    parser.add_argument("--data", metavar="FILE", help="write the data of the page alone, as JSON")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="where to write the page, such as report.html; - for stdout"
+    )
+    parser.add_argument("--data", metavar="FILE", help="write the data of the page, as JSON")
     parser.add_argument("--trace", metavar="FILE", help="write the timeline of a step as a trace")
     add_choice_arguments(parser)
     parser.add_argument(
         "--compile",
         action="store_true",
-        help="compile for the target, as tpu:v5p:2x2x2, and show the step in the order of the compiler",
+        help="compile for the target, such as tpu:v5p:2x2x2, and show the compiler's schedule of the step",
     )
 
 
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("nothing to write", hint="give -o report.html", code=Code.BAD_VALUE)
     source = source_of(args.file)
     if args.strict is not None:
-        partition(source, args)  # refuses what is too much, before anything is written
+        partition(source, args)  # applies --strict before anything is written
     found = _report(source, args)
     with stage("writing the page"):
         if page:
@@ -67,13 +69,13 @@ def _report(source: Any, args: argparse.Namespace) -> Any:
 
 
 def _compiled(source: Any, args: argparse.Namespace) -> Any:
-    """The program through the compiler of the target."""
+    """The program, compiled for the target."""
     from gspmd.transforms.machine.topology import is_topology
     from gspmd.virtual_devices import request_devices
 
     if not is_topology(args.target):
         raise UsageError(
-            f"--compile with target '{args.target}'", hint="name a topology, as tpu:v5p:2x2x2", code=Code.BAD_VALUE
+            f"--compile with target '{args.target}'", hint="name a topology, such as tpu:v5p:2x2x2", code=Code.BAD_VALUE
         )
     with stage("partitioning"):
         product = partition(source, args)

@@ -1,4 +1,4 @@
-"""gspmd run: run a partitioned program and say what came out."""
+"""gspmd run: run a partitioned program and print a summary of its results."""
 
 from __future__ import annotations
 
@@ -29,22 +29,26 @@ if TYPE_CHECKING:
 
 NAME = "run"
 _MOST = 8  # results that are named
-SUMMARY = "run a program, partitioned or partitioned on the fly, on the devices of a PJRT client"
+SUMMARY = "run a program on the devices of a PJRT client, partitioning it first if needed"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="an annotated or a partitioned module (- for stdin), or what gspmd compile wrote: native code, to be run "
-        "only if you trust its source",
+        help="an annotated or a partitioned module (- for stdin), or an executable written by gspmd compile: native "
+        "code, to be run only if you trust its source",
     )
     add_choice_arguments(parser)
-    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays called 0, 1, ... or by name")
+    parser.add_argument("--inputs", metavar="F.npz", help="arguments, as arrays named 0, 1, ... or by argument name")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the random arguments used otherwise (default: 0)"
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the random arguments used without --inputs (default: 0)",
     )
-    parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays called 0, 1, ...")
+    parser.add_argument("-o", "--output", metavar="R.npz", help="write the results, as arrays named 0, 1, ...")
     parser.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="run N times and time each (default: 1)"
     )
@@ -90,9 +94,9 @@ def run(args: argparse.Namespace) -> int:
 def _run_and_tell(
     executable: Executable, choices: Sequence[Callable[[], tuple[Any, ...]]], repeat: int
 ) -> list[np.ndarray[Any, Any]]:
-    """The results for the first of these arguments that make none NaN, or else for the last.
+    """Run the program, print its arguments, times and results, and return the results.
 
-    Prints what the program takes, how long it took, and what came out.
+    `choices` make arguments: the first that do not lead to NaN are used, or else the last.
     """
     from gspmd.tables import fitted
 
@@ -122,7 +126,7 @@ def _has_nan(array: np.ndarray[Any, Any]) -> bool:
 
 
 def _load(path: str) -> Executable:
-    """What gspmd compile wrote, on the platform it was compiled for."""
+    """An executable written by `gspmd compile`, loaded on its platform."""
     from gspmd.compiled.file import read_compiled
     from gspmd.virtual_devices import request_devices
 
@@ -137,7 +141,7 @@ def _load(path: str) -> Executable:
 def _timed_runs(
     executable: Executable, given: tuple[Any, ...], repeat: int
 ) -> tuple[list[float], tuple[ShardedArray, ...]]:
-    """Wall-clock seconds of every run, from placed arguments to finished results; the last results."""
+    """The wall-clock seconds of every run, from arguments on the devices to finished results, and the last results."""
     times_s: list[float] = []
     donates = any(value.donated for value in executable.signature.inputs)
     placed: tuple[ShardedArray, ...] = ()
@@ -192,7 +196,7 @@ def _print_times(times_s: list[float]) -> None:
 
 
 def _summary(array: np.ndarray[Any, Any]) -> str:
-    """Smallest, largest and mean element, and how many are not finite; small arrays as they are."""
+    """The smallest, largest and mean element and the number of non-finite ones; a small array in full."""
     import numpy as np
 
     from gspmd.checks.comparison import count_nonfinite

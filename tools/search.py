@@ -1,4 +1,4 @@
-"""gspmd search: annotations for a program that has none, or few."""
+"""gspmd search: find annotations for a program that has few or none."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser, seconds
 
 NAME = "search"
-SUMMARY = "find the annotations of a program that has none, or few"
+SUMMARY = "find annotations for a program that has few or none"
 PRINTS_JSON = True
 _EPILOG = """\
-Arguments are decided upon all at once, those of layers that repeat together, as the problem that is solved when a
-program is partitioned, with arguments free; the best few solutions are priced by partitioning the program. Annotations
-that the program has are kept. What is printed: the ways to split a model that people know, beside the plan; each
-decision with the next best; and constraints inside the program that pay. docs/search.md explains the method.
+The search solves the same decision problem as gspmd partition, with the shardings of arguments as variables. It decides
+all arguments together, and those of repeated layers as one. It then partitions the program with the best few solutions
+to price them. Existing annotations are kept. The output compares the plan with well-known parallelisms, lists each
+decision with its runner-up, and lists constraints inside the program that lower the cost. docs/search.md explains the
+method.
 
---plan writes the decisions as JSON. --start begins from such a file; decisions with "pinned": true are kept as they are
-there.
+--plan writes the decisions as JSON. --start starts from such a file and keeps the decisions with "pinned": true.
 
-JSON, also of --plan: "form", "mesh", "target", "most_bytes" (what a device may hold), "outcome", "bound" ("seconds"
-that no plan takes less than, and the "reason"), "gap" (the part by which the solution may be from the best one),
-"baselines" (outcomes by name), "decisions", "compiled" (null, or "step_s" and "memory_bytes"), "pipelining" (null, or a
-pipeline that may take less), "tried", "seconds" and "complete".
-A decision has "argument", "kind" (arguments or values inside), "count", "type", "sharding" (the axes of each dimension,
-or null where that is left to propagation), "given", "pinned", "next_sharding" and "next_cost" (the best without that
-sharding, and its cost in parts of the best), and of values inside "places" and "patches" of the source.
-An outcome has "sent_bytes", "step_s", "memory_bytes" and "fits".
+JSON, also of --plan: "form", "mesh", "target", "most_bytes" (the memory a device may use), "outcome", "bound" (a lower
+bound of the time in "seconds", and its "reason"), "gap" (the relative distance of the solution from the optimum, at
+most), "baselines" (outcomes by name), "decisions", "compiled" (null, or "step_s" and "memory_bytes"), "pipelining"
+(null, or a pipeline that may take less), "tried", "seconds" and "complete". A decision has "argument", "kind"
+(arguments or values inside), "count", "type", "sharding" (the axes of each dimension, or null where that is left to
+propagation), "given", "pinned", "next_sharding" and "next_cost" (the best plan without that sharding, and its cost
+relative to this plan), and of values inside "places" and "patches" of the source. An outcome has "sent_bytes",
+"step_s", "memory_bytes" and "fits".
 """
 
 
@@ -48,29 +48,31 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mesh",
         metavar="X=8,Y=4|auto",
-        help="sizes of the axes, or auto for the best of all meshes of one or two (default: the program's, else auto)",
+        help="sizes of the axes, or auto to search the meshes of one or two axes (default: the program's, else auto)",
     )
     parser.add_argument(
         "--memory",
         type=_memory,
         default=1.0,
         metavar="90%|12GiB",
-        help="how much of a device's memory may be used (default: all)",
+        help="how much of a device's memory the program may use (default: all)",
     )
     parser.add_argument(
-        "--time-limit", type=seconds, default=60.0, metavar="SECONDS", help="search for so long (default: 60)"
+        "--time-limit", type=seconds, default=60.0, metavar="SECONDS", help="search for this time (default: 60)"
     )
     parser.add_argument(
         "--compile",
         type=positive,
         default=0,
         metavar="N",
-        help="compile the N best plans for the target, and take the one whose step is the fastest",
+        help="compile the N best plans for the target and take the one with the fastest step",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the annotated program")
     parser.add_argument("--plan", metavar="FILE", help="write the decisions as JSON")
     parser.add_argument("--start", metavar="FILE", help="a plan to start from")
-    parser.add_argument("--jax", action="store_true", help="print Python that gives the same shardings to in_shardings")
+    parser.add_argument(
+        "--jax", action="store_true", help="print Python code that passes the same shardings to in_shardings"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_partition_arguments(parser)
     add_target_argument(parser)
@@ -116,12 +118,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _memory(text: str) -> float:
-    """An argparse type: a part of a device's memory, or bytes."""
+    """An argparse type: a fraction of a device's memory, or bytes."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)%", text)
     if match is None:
         size = byte_count(text)
         if size <= 1:
-            raise argparse.ArgumentTypeError(f"{text!r} is no memory, such as 90% or 12GiB")
+            raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory such as 90% or 12GiB")
         return float(size)
     part = float(match[1]) / 100
     if not 0 < part <= 1:

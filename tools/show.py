@@ -13,16 +13,16 @@ from gspmd.tools.command import ArgumentParser
 NAME = "show"
 SUMMARY = "draw which device holds which part of a value"
 _EPILOG = """\
-Values are named as for gspmd explain: as in FILE (%12), as the framework calls them (state['params']['w']), or by
-source line (main.py:80). Without --value all that can be shown are listed. Numbers in the picture are devices; at the
-sides are the elements that their shards hold.
+Values are named as for gspmd explain: as in FILE (%12), as in the framework (state['params']['w']), or by source line
+(main.py:80). Without --value, the command lists the values that it can draw. Numbers in the picture are devices; the
+ranges at the sides are the elements of their shards.
 """
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("file", metavar="FILE", help="an annotated program; - for stdin")
-    parser.add_argument("--value", action="append", default=[], metavar="V", help="draw a value; can be repeated")
+    parser.add_argument("--value", action="append", default=[], metavar="V", help="draw a value; repeatable")
     add_partition_arguments(parser)
 
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _place(value: Any) -> str:
-    """What the framework calls the value, or where it is made."""
+    """The framework's name of the value, or the source line of its producer."""
     if value.label or value.location is None:
         return str(value.label)
     return f"{os.path.basename(value.location.file)}:{value.location.line}"

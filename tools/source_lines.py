@@ -1,4 +1,4 @@
-"""The line of a source file that a message is about, with a mark below the place."""
+"""The source line of a diagnostic, with a caret below its column."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _CUT = "..."
 
 
 def excerpt(location: SourceLocation, width: int) -> tuple[str, str, str] | None:
-    """A line's number, its text and a second line with a caret; None where there is nothing to show.
+    """The number of a line, its text, and a second line with a caret; None if there is nothing to show.
 
-    Columns count bytes, as MLIR's do. Lines longer than `width` are cut around the place.
+    Columns count bytes, as in MLIR. Lines longer than `width` are cut around the caret.
     """
     if location.line < 1:
         return None
@@ -31,14 +31,14 @@ def excerpt(location: SourceLocation, width: int) -> tuple[str, str, str] | None
 
 
 def printable(text: str) -> str:
-    """The text without what would move a terminal's cursor; tabs are four blanks."""
+    """The text without control characters; tabs become four spaces."""
     return "".join(
         c if not unicodedata.category(c).startswith("C") else f"\\x{ord(c):02x}" for c in text.replace("\t", "    ")
     )
 
 
 def _line(file: str, number: int) -> bytes | None:
-    """The bytes of a line of what was given, or of a regular file that is not too large."""
+    """The bytes of a line of the input, or of a regular file that is not too large."""
     source = source_bytes(file)
     if source is None:
         return None
@@ -47,7 +47,7 @@ def _line(file: str, number: int) -> bytes | None:
 
 
 def _cut(text: str, before: str, room: int) -> tuple[str, str]:
-    """The part of the line around the mark, and what of it is before the mark."""
+    """The part of the line around the caret, and its prefix before the caret."""
     if len(text) <= room:
         return text, before
     start = 0 if len(before) < room - _LEAD else len(before) - _LEAD
@@ -58,6 +58,6 @@ def _cut(text: str, before: str, room: int) -> tuple[str, str]:
 
 
 def _columns(text: str) -> int:
-    """The columns that the text takes: characters of East Asia take two, combining ones none."""
+    """The columns of the text: East Asian wide characters take two, combining characters none."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

@@ -1,4 +1,4 @@
-"""gspmd suggest: annotations that would make a program cheaper, found by trying."""
+"""gspmd suggest: annotations that would lower the cost of a program, found by trying them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from gspmd.tools.command import ArgumentParser, seconds
 from gspmd.tools.presentation import tell
 
 NAME = "suggest"
-SUMMARY = "find annotations that would make a program cheaper"
+SUMMARY = "find annotations that would lower the cost of a program"
 PRINTS_JSON = True
 _EPILOG = """\
-The decision problem of the program says which annotations promise something; the program is partitioned with each, and
-those that pay are printed, the best first: which value, how it should be split, what a step then takes, sends and
-holds, and how the annotation is written: as a change of the Python that JAX traced, for in_shardings, or in the
-program's own text. Annotations that the program has are kept. docs/suggest.md says which ones are tried.
+The decision problem of the program ranks candidate annotations. The program is partitioned with each candidate, and
+those that lower the cost are printed, best first: the value, its sharding, the time, bytes sent and memory of a step,
+and how to write the annotation (as a change of the Python source, for in_shardings, or in the text of the program).
+Existing annotations are kept. docs/suggest.md says which annotations are tried.
 
---apply writes the program with the best one, --apply=2 with the second: to the file that -o names, else to stdout, and
-the suggestions to stderr. Where none pays, the program is written as it is.
+--apply writes the program with the best suggestion, --apply=2 with the second, to the file given with -o or else to
+stdout; the suggestions then go to stderr. Without a suggestion, the program is written unchanged.
 
-JSON: "mesh", "target", "save", "before", "suggestions", "tried", "promising" (those worth a try), "refused" (tried, but
-no program that can be partitioned). A suggestion has "value", "kind" (argument or operation), "label", "sharding",
-"sdy" (the annotation in the program's text), "patch" (null, or "file", "line", and the "old" and "new" lines),
-"outcome", "saved" and "alike" (others that save the same). "before", "outcome" and "saved" have "sent_bytes", "step_s"
-(seconds, estimated) and "memory_bytes" (at the peak), the first two also "fits" (in the memory of the target).
+JSON: "mesh", "target", "save", "before", "suggestions", "tried", "promising" (candidates worth a try), "refused"
+(candidates with which the program cannot be partitioned). A suggestion has "value", "kind" (argument or operation),
+"label", "sharding", "sdy" (the annotation in the program's text), "patch" (null, or "file", "line", and the "old" and
+"new" lines), "outcome", "saved" and "alike" (other annotations with the same saving). "before", "outcome" and "saved"
+have "sent_bytes", "step_s" (seconds, estimated) and "memory_bytes" (at the peak), the first two also "fits" (in the
+memory of the target).
 """
 
 
@@ -47,18 +48,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="time",
         help="what to save: time of a step, bytes that a device sends, or memory at the peak (default: time)",
     )
-    parser.add_argument("--limit", type=positive, default=5, metavar="N", help="print at most so many (default: 5)")
-    parser.add_argument("--tries", type=positive, default=100, metavar="N", help="try at most so many (default: 100)")
+    parser.add_argument("--limit", type=positive, default=5, metavar="N", help="print at most N (default: 5)")
+    parser.add_argument("--tries", type=positive, default=100, metavar="N", help="try at most N (default: 100)")
     parser.add_argument(
         "--time-limit",
         type=seconds,
         default=60.0,
         metavar="SECONDS",
-        help="begin no other try after so long (default: 60)",
+        help="start no further try after this time (default: 60)",
     )
-    parser.add_argument("--apply", type=positive, metavar="N", help="write the program with a suggestion (default: 1)")
+    parser.add_argument("--apply", type=positive, metavar="N", help="write the program with suggestion N (default: 1)")
     parser.implied_values["--apply"] = "1"
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write that (default: stdout)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: stdout)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_partition_arguments(parser)
     add_target_argument(parser)
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not fit together."""
+    """Raise UsageError for options that contradict each other."""
     if args.json and args.apply is not None and args.output in (None, "-"):
         raise UsageError(
             "--json and --apply both write to stdout", hint="name a file with -o", code=Code.OPTIONS_DISAGREE

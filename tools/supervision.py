@@ -1,11 +1,11 @@
-"""A command works in a child of a small process that outlives it.
+"""Run a command in a child of a small supervising process.
 
-What happens inside jaxlib can be neither caught nor ended there: a crash of its parser, or a compile of XLA that no
-signal interrupts. So a command forks before it imports anything large. The parent waits, ends the child when it is
-interrupted or the time is over, and says in one line how the child ended where the child could not. The child tells the
-parent through a pipe what it does, as `doing`, by when it wants to be done, as `limit`, and how messages shall look.
+A crash inside jaxlib cannot be caught, and no signal interrupts an XLA compilation. So a command forks before it
+imports anything large. The parent waits. It ends the child on an interrupt or a timeout, and reports in one line how a
+crashed child ended. Through a pipe, the child tells the parent what it is doing (`doing`), its time limit (`limit`) and
+the form of messages (`shows`).
 
-Where processes do not fork, as on Windows, a command works in the process itself.
+Without `fork`, as on Windows, a command runs in the process itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gspmd.tools.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_TIMEOUT
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
 _CRASHES = {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"}
-_PATIENCE_S = 0.5  # for a child that was interrupted to come to its end
+_PATIENCE_S = 0.5  # for an interrupted child to exit by itself
 _REPRODUCING_S = 60.0
 
 _to_parent: int | None = None
@@ -39,7 +39,7 @@ def supervised(program: str, main: Callable[[], int]) -> int:
     """The exit code of `main`, which runs in a child process, or 128 and the number of the signal that ended it."""
     if not hasattr(os, "fork") or "--debug" in sys.argv[1:]:  # debuggers follow one process more easily
         return main()
-    signal.signal(signal.SIGINT, _end_interrupted)  # of the child, and of the parent when it no longer waits
+    signal.signal(signal.SIGINT, _end_interrupted)  # for the child, and for the parent when it no longer waits
     with _woken_by(*_ENDS, signal.SIGCHLD) as (wake, received):
         child = _start()
         if child is not None:
@@ -48,30 +48,30 @@ def supervised(program: str, main: Callable[[], int]) -> int:
 
 
 def _end_interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End the process at once: what is interrupted may be a function that MLIR calls, which must not raise anything."""
+    """End the process at once: the interrupted frame may be a callback from MLIR, which must not raise."""
     output.forget_unfinished()
     os._exit(EXIT_INTERRUPTED)
 
 
 def doing(what: str) -> None:
-    """Tell the parent, if there is one, what the command does from now on."""
+    """Tell the parent, if any, what the command is doing from now on."""
     _tell(f"doing {what}")
 
 
 def shows(form: presentation.Form) -> None:
-    """Tell the parent, if there is one, in which form messages are wanted."""
+    """Tell the parent, if any, the form of messages."""
     _tell(f"shows {form.value}")
 
 
 def begins_pass(number: int) -> None:
-    """Tell the parent, if there is one, how many passes have begun."""
+    """Tell the parent, if any, how many passes have started."""
     _tell(f"pass {number}")
 
 
 def limit(seconds: float) -> None:
-    """End the command after so many seconds, whatever it does then.
+    """End the command after so many seconds, whatever it is doing.
 
-    Without a parent that is where Python code runs next, by an ExecutionError.
+    Without a parent, an ExecutionError is raised when Python code next runs.
     """
     if _to_parent is not None:
         _tell(f"limit {seconds}")
@@ -82,8 +82,8 @@ def limit(seconds: float) -> None:
 
 def out_of_time(seconds: float, doing: str) -> ExecutionError:
     what = f" while {doing}" if doing else ""
-    hint = "give a longer --timeout, or less to do"
-    return ExecutionError(f"not done after {seconds:g} s{what}", hint=hint, code=Code.TIMEOUT)
+    hint = "use a longer --timeout or a smaller program"
+    return ExecutionError(f"not finished after {seconds:g} s{what}", hint=hint, code=Code.TIMEOUT)
 
 
 def _give_up(seconds: float) -> NoReturn:
@@ -97,7 +97,7 @@ def _tell(line: str) -> None:
 
 
 class _Child:
-    """A process, and what it told."""
+    """A child process, and what it reported."""
 
     def __init__(self, pid: int, pipe: int) -> None:
         self.pid, self.pipe = pid, pipe
@@ -109,7 +109,7 @@ class _Child:
         self.until: float | None = None
 
     def hear(self) -> bool:
-        """Whether it may say more."""
+        """Read the pipe; False at its end."""
         said = os.read(self.pipe, 1 << 16)
         *lines, self._heard = (self._heard + said).split(b"\n")
         for line in lines:
@@ -142,7 +142,7 @@ def _start() -> _Child | None:
 
 
 def _end_quietly(main: Callable[[], int]) -> NoReturn:
-    """Run it without a word, and end the process."""
+    """Run it without output, and end the process."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         os.dup2(null, descriptor)
@@ -153,7 +153,7 @@ def _end_quietly(main: Callable[[], int]) -> NoReturn:
 
 
 def _end_with(parent: int) -> None:
-    """Let this process die with its parent, also where that has died already."""
+    """End this process when its parent ends, or now if the parent has already ended."""
     if not sys.platform.startswith("linux"):
         return
     end_with_parent()
@@ -162,16 +162,16 @@ def _end_with(parent: int) -> None:
 
 
 class _Watch:
-    """The parent while its child works."""
+    """The parent while its child runs."""
 
     def __init__(self, program: str, child: _Child, main: Callable[[], int]) -> None:
         self._program, self._child, self._main = program, child, main
-        self._ended_by: int | None = None  # the signal that this process got
-        self._steps: list[tuple[float, int]] = []  # when to send which signal to the child
+        self._ended_by: int | None = None  # the signal that this process received
+        self._steps: list[tuple[float, int]] = []  # the signals to send to the child, with their times
         self._out_of_time: ExecutionError | None = None
 
     def wait(self, wake: int, received: list[int]) -> int:
-        """The exit code. `wake` can be read when there is something in `received`."""
+        """The exit code. `wake` is readable when `received` is not empty."""
         return self._exit_code(self._until_the_end(wake, received))
 
     def _until_the_end(self, wake: int, received: list[int]) -> int:
@@ -201,7 +201,7 @@ class _Watch:
         self._steps = [(now, signal.SIGINT), (now + _PATIENCE_S, signal.SIGKILL)]
 
     def _act(self) -> None:
-        """Do what it is time for."""
+        """Do what is due."""
         now = time.monotonic()
         if self._child.until is not None and now >= self._child.until:
             self._out_of_time = out_of_time(self._child.limit_s or 0.0, self._child.doing)
@@ -229,14 +229,14 @@ class _Watch:
         name = signal.Signals(number).name
         while_ = f" while {self._child.doing}" if self._child.doing else ""
         if name in _CRASHES:
-            self._say(InternalError(f"jaxlib ended the process by {name}{while_}", hint=self._reproducer()))
+            self._say(InternalError(f"jaxlib crashed with {name}{while_}", hint=self._reproducer()))
             return EXIT_INTERNAL
-        hint = "there may be too little memory" if number == signal.SIGKILL else None
-        self._say(ExecutionError(f"the process was ended by {name}{while_}", hint=hint))
+        hint = "the machine may have run out of memory" if number == signal.SIGKILL else None
+        self._say(ExecutionError(f"the process was killed by {name}{while_}", hint=hint))
         return 128 + number
 
     def _reproducer(self) -> str | None:
-        """What there is to report, made by another child that stops before the pass in which this one died."""
+        """The reproducer, written by a second child that stops before the pass in which the first one crashed."""
         if not self._child.passes:
             return None
         reproducer.stop_before(self._child.passes)
@@ -252,7 +252,7 @@ class _Watch:
         return f"please report this with {path}" if path.exists() else None
 
     def _say(self, error: Error) -> None:
-        from gspmd.tools import diagnostics  # not cheap, and needed here only
+        from gspmd.tools import diagnostics  # slow to import, and needed only here
 
         form = [f"--diagnostics={self._child.form}"] if self._child.form else []
         presentation.use(presentation.chosen([*sys.argv[1:], *form]))
@@ -263,7 +263,7 @@ class _Watch:
 
 @contextlib.contextmanager
 def _woken_by(*numbers: int) -> Iterator[tuple[int, list[int]]]:
-    """A file that can be read when one of the signals came, and the signals that came."""
+    """A file descriptor that is readable once one of the signals arrives, and the signals that arrived."""
     read, write = os.pipe()
     for end in (read, write):
         os.set_blocking(end, False)

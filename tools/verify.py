@@ -1,4 +1,4 @@
-"""gspmd verify: does the partitioned program compute the same, for all inputs?"""
+"""gspmd verify: does the partitioned program compute the same results for all inputs?"""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gspmd.tools.command import ArgumentParser
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 NAME = "verify"
-SUMMARY = "prove that a partitioned program computes the same for all inputs, or say where it does not"
+SUMMARY = "prove that the partitioned program computes the same results for all inputs, or show where it does not"
 PRINTS_JSON = True
 _EPILOG = """\
-The verdict is "proved" where every result is the same function of the arguments, in exact numbers and in whatever order
-sums are added up; "refuted" where an element of a result differs, which is named; and "not known" otherwise, with the
-operation (docs/verify.md). Nothing is run, and no devices are needed.
+The verdict is "proved" if every result is the same function of the arguments, in exact arithmetic and for any order of
+summation; "refuted" if an element of a result differs, which is then named; and "not known" otherwise, with the
+operation that stopped the proof (docs/verify.md). Nothing is run and no devices are needed.
 
 JSON: "verdict", "mesh", "num_partitions", "sums", "operations" and "results", each of "index", "name", "type",
 "sharding", "verdict", "reason", "operation", "location" and "element", null or of "partition", "index", "whole_index".
@@ -25,9 +25,9 @@ JSON: "verdict", "mesh", "num_partitions", "sums", "operations" and "results", e
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("file", metavar="FILE", help="the annotated module, - for stdin")
+    parser.add_argument("file", metavar="FILE", help="the annotated module; - for stdin")
     parser.add_argument(
-        "partitioned", metavar="PARTITIONED", nargs="?", help="what was made of it (default: made here)"
+        "partitioned", metavar="PARTITIONED", nargs="?", help="the partitioned module (default: partition FILE)"
     )
     add_choice_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")

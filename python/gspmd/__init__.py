@@ -1,8 +1,8 @@
 """gspmd: partitions a single-device StableHLO program into one SPMD program with collectives.
 
-`partition` makes the per-device program, `propagate` only completes the shardings, `explain` says why they are so,
+`partition` makes the per-device program, `propagate` only derives the shardings, `explain` gives the reasons for them,
 `compile` makes a partitioned module ready to run, `check` compares it with the original, `verify` proves them equal.
-What needs jax is imported when it is first used.
+Modules that need jax are imported on first use.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import os
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # a source tree, whose folders lie beside python/
+if PathFinder.find_spec("gspmd.dialect", __path__) is None:  # a source tree, whose other folders are next to python/
     __path__.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
 
 for _part in ("dialect", "tools", "transforms"):
     if importlib.util.find_spec(f"gspmd.{_part}") is None:
         raise ImportError(f"gspmd is not whole: '{os.path.dirname(__file__)}' has no '{_part}'; install it again")
 
-from gspmd.dialect.errors import (  # noqa: E402 - found along the path above
+from gspmd.dialect.errors import (  # noqa: E402 - uses the path above
     AnnotationError,
     Error,
     ErrorKind,

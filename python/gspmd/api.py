@@ -1,4 +1,4 @@
-"""The functions that most programs need: partition a module, or only complete its shardings."""
+"""The functions that most programs need: partition a module, or only derive its shardings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gspmd.reading import read_program
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.signature import Signature, signature_of
 
-if TYPE_CHECKING:  # a program that an earlier process has partitioned needs no passes
+if TYPE_CHECKING:  # a program from the cache needs no passes
     from gspmd.collectives import Collective
     from gspmd.pass_manager.manager import After
     from gspmd.transforms.ops.custom_rules import RuleSource
@@ -51,7 +51,7 @@ class Sharding:
 
 
 class Partitioned:
-    """A per-device program and what is known of it.
+    """A per-device program, its signature and its collectives.
 
     `module` is the StableHLO module every device runs; its collectives name partition ids.
     """
@@ -61,7 +61,7 @@ class Partitioned:
 
     @functools.cached_property
     def signature(self) -> Signature:
-        """Mesh, and the global shape and sharding of every argument and result."""
+        """The mesh, and the global shape and sharding of every argument and result."""
         return signature_of(self.module)
 
     @functools.cached_property
@@ -78,12 +78,12 @@ class Partitioned:
 
     @property
     def in_shardings(self) -> tuple[Sharding, ...]:
-        """One an argument."""
+        """One per argument."""
         return tuple(Sharding(value.sharding) for value in self.signature.inputs)
 
     @property
     def out_shardings(self) -> tuple[Sharding, ...]:
-        """One a result."""
+        """One per result."""
         return tuple(Sharding(value.sharding) for value in self.signature.outputs)
 
     @functools.cached_property
@@ -111,20 +111,19 @@ def partition(
 ) -> Partitioned:
     """Turn an annotated single-device program into one per-device program.
 
-    `program` is MLIR text, bytecode, HLO text or proto, a path to any of these, a module, or what
-    `jax.jit(f).lower(..)` returns. `num_partitions` is needed only where the program names no mesh; with a mesh it must
-    agree. `replicate_unsupported` computes operations that cannot be partitioned whole on every device instead of
-    refusing them. `custom_rules` give the sharding rules of custom calls by target, as text
-    (`"([i, j], [j, k])->([i, k]) reduction={j}"`) or as functions that make it from an `OpInfo`, or are a
-    `CallPartitioner`, which splits the calls itself. `strict` refuses programs with reshards that no annotation asks
-    for; a number is how many bytes a device may send for each. `target` is the hardware that collectives are chosen
-    for: a name (`tpu-v5p`), a shape (`tpu:v5e:16x16*2`) or a .toml file. `options` are those of passes, by name, as
-    `{"combine_bytes": 65536, "update_axes": ["data"]}`: `gspmd-opt --list-passes` lists them. `verify` refuses a
-    partitioned program that is not proved to compute the same (docs/verify.md). `on_stage` is called
-    after each stage with its name and seconds: the passes, `fold` and `unfold` around those that see layers that repeat
-    once, and `write`; reading the module counts for the first.
+    `program` is MLIR text, bytecode, HLO text or proto, a path to any of these, a module, or the result of
+    `jax.jit(f).lower(..)`. `num_partitions` is needed only if the program has no mesh; otherwise it must equal the size
+    of the mesh. With `replicate_unsupported`, every device computes an unsupported operation on gathered operands,
+    instead of an error. `custom_rules` are the sharding rules of custom calls by target: text (`"([i, j], [j, k])->([i,
+    k]) reduction={j}"`), a function that returns it for an `OpInfo`, or a `CallPartitioner`, which partitions the calls
+    itself. `strict` refuses programs with reshards that no annotation requires; a number is the bytes that a device may
+    send for each. `target` is the hardware for which collectives are chosen: a name (`tpu-v5p`), a shape
+    (`tpu:v5e:16x16*2`) or a .toml file. `options` are options of passes by name, such as `{"combine_bytes": 65536,
+    "update_axes": ["data"]}`; `gspmd-opt --list-passes` lists them. `verify` refuses a result that is not proved
+    correct (docs/verify.md). `on_stage` is called after each stage with its name and seconds: the passes, `fold` and
+    `unfold` around those that see repeated layers once, and `write`; the time of reading belongs to the first.
 
-    Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), located where the program is; ReshardError,
+    Errors: ParseError, AnnotationError, Unsupported (all `gspmd.Error`), with locations in the program; ReshardError,
     with all reshards, for `strict`; NotProved for `verify`; UsageError for options that do not exist.
     """
     from gspmd.pass_manager.manager import run_pipeline
@@ -147,7 +146,7 @@ def propagate(
     replicate_unsupported: bool = False,
     custom_rules: Mapping[str, RuleSource] | None = None,
 ) -> ir.Module:
-    """Complete the sharding of every value; returns the annotated module, still with global shapes."""
+    """Derive the sharding of every value; returns the annotated module, with global shapes."""
     from gspmd.pass_manager.manager import run_passes
 
     module = read_program(program)
@@ -176,14 +175,14 @@ def passes_of(
     for name in options or {}:
         if name.replace("-", "_") in (*given, "custom_rules"):
             raise UsageError(f"option '{name}' is an argument of its own", hint="leave it out of options")
-    bound = {"constraints": "bind"} if given["strict"] else {}  # what is asked for is what may be moved
+    bound = {"constraints": "bind"} if given["strict"] else {}  # with strict, every constraint asks for its reshard
     return default_pipeline({**given, **bound, **(options or {})})
 
 
 def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
-    """What brings custom rules to custom calls behind `gspmd-ingest`, from where all that is said is on operations.
+    """A function that attaches custom rules to custom calls after `gspmd-ingest`.
 
-    Raises UsageError for what is no mapping.
+    Raises UsageError unless `custom_rules` is a mapping.
     """
     if custom_rules is not None and not isinstance(custom_rules, Mapping):
         raise UsageError(f"custom_rules is {shown(custom_rules)}, expected rules by target", code=Code.BAD_VALUE)
@@ -203,7 +202,7 @@ def attaching(custom_rules: Mapping[str, RuleSource] | None) -> After:
 
 
 def _check_arguments(num_partitions: Any, strict: Any, target: Any, options: Any) -> None:
-    """Raise UsageError for what is of another type than it has to be, as in programs that no type checker saw."""
+    """Raise UsageError for arguments of a wrong type."""
     names = isinstance(options, Mapping) and all(isinstance(name, str) for name in options)
     for name, value, is_one, expected in (
         ("num_partitions", num_partitions, num_partitions is None or is_count(num_partitions), "a number, or None"),

@@ -1,4 +1,4 @@
-"""The collectives of a partitioned module: what each moves, over which axes, and why."""
+"""The collectives of a partitioned module: their kinds, axes, bytes and causes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from gspmd.transforms.parsing.mlir import source_location
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Collective:
-    """One collective of the program.
+    """A collective of the program.
 
-    `kind` is as in StableHLO, or `ragged_all_to_all`; `axes` are the mesh axes it runs over, written `"x", "y"`;
-    `bytes` is what a device sends each time it runs, by a ring algorithm; `count` is how often it runs in one call of
-    the program, None when a loop's trip count is not known; `cause` is why it is there; `location` is where the program
-    needs it. `at_most`: how much is sent depends on the data; `bytes` is the most that a device sends on average. Of
-    a ragged all-to-all whose slices do not overlap that is its operand or its output, whichever is smaller.
+    `kind` is the name in StableHLO, or `ragged_all_to_all`; `axes` are the mesh axes, written `"x", "y"`; `bytes` is
+    the number of bytes that a device sends in one run of a ring algorithm; `count` is the number of runs in one call of
+    the program, None if a trip count is unknown; `cause` is the reason for it; `location` is the operation that needs
+    it. With `at_most`, the traffic depends on data, and `bytes` is an upper bound of what a device sends on average.
+    For a ragged all-to-all whose slices do not overlap, that is the smaller of operand and output.
     """
 
     kind: str
@@ -55,19 +55,19 @@ def collectives_of(module: ir.Module, mesh: Mesh) -> tuple[Collective, ...]:
 
 
 def collective_operations(module: Operation, mesh: Mesh) -> Iterator[tuple[Operation, Collective]]:
-    """The operation of every collective, with what it does, in program order."""
+    """The operation and the description of every collective, in program order."""
     for function in functions(module):
         yield from _in_block(function.regions[0], mesh, 1)
 
 
 def time_of(op: Operation, collective: Collective, mesh: Mesh, hardware: Hardware) -> float:
-    """Seconds that a collective takes each time it runs."""
+    """Seconds of one run of a collective."""
     local, axes = _operand_bytes(op), _axes_of(collective, mesh)
     return collective_time(collective.kind, local, size_of(axes), hardware, axes, _reach(op, mesh))
 
 
 def traffic_of(module: Operation, mesh: Mesh) -> tuple[Traffic, ...]:
-    """What the collectives send, equal ones together, for laying the mesh onto a torus."""
+    """The traffic of the collectives, equal ones grouped, from which the mesh is placed on a torus."""
     runs: Counter[tuple[str, float, Axes, int]] = Counter()
     for op, collective in collective_operations(module, mesh):
         axes = _axes_of(collective, mesh)
@@ -76,7 +76,7 @@ def traffic_of(module: Operation, mesh: Mesh) -> tuple[Traffic, ...]:
 
 
 def _reach(op: Operation, mesh: Mesh) -> int:
-    """How far the messages of a permute go along an axis."""
+    """The distance of a permute's messages along an axis."""
     return reach_of(mesh, pairs_of(op)) if kind_of(op) == "collective_permute" else 1
 
 
@@ -85,7 +85,7 @@ def _axes_of(collective: Collective, mesh: Mesh) -> Axes:
 
 
 def _operand_bytes(op: Operation) -> float:
-    """Bytes that a device gives to a collective; to a ragged one what it sends, which is at most the smaller buffer."""
+    """The operand bytes of a collective on a device; for a ragged one, the size of the smaller buffer."""
     sizes = [bytes_of(operand.type) for operand in op.operands]
     return min(sizes[:2]) if is_ragged(op) else sum(sizes)
 

@@ -1,4 +1,4 @@
-"""The process in which an `isolation.Worker` has functions called: it answers until the other end is closed."""
+"""The process of an `isolation.Worker`: it calls functions until the connection is closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 
 def main(descriptor: int, log: str) -> None:
-    """Answer on a connection; what is written to stdout or stderr goes to the log."""
+    """Answer calls on a connection; stdout and stderr go to the log."""
     end_with_parent()
     _keep_no_picture()
     file = os.open(log, os.O_WRONLY | os.O_APPEND)
@@ -21,7 +21,7 @@ def main(descriptor: int, log: str) -> None:
 
 
 def end_with_parent() -> None:
-    """Let Linux kill this process when its parent dies, as by a signal that nobody can handle."""
+    """Let Linux kill this process when its parent dies, even from an uncatchable signal."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -32,7 +32,7 @@ def end_with_parent() -> None:
 
 
 def _keep_no_picture() -> None:
-    """No picture of the memory on the disk when the process ends, where there are limits."""
+    """Write no core dump, on platforms with resource limits."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -45,16 +45,16 @@ def _serve(connection: Connection) -> None:
             function, arguments = connection.recv()
         except (EOFError, ConnectionError):
             return
-        except Exception as error:  # noqa: BLE001 - what was sent cannot be read here
+        except Exception as error:  # noqa: BLE001 - the message cannot be unpickled here
             connection.send((True, RuntimeError(f"{type(error).__name__}: {error}")))
             continue
         try:
             answer = (False, function(*arguments))
-        except Exception as error:  # noqa: BLE001 - it belongs to who called
+        except Exception as error:  # noqa: BLE001 - it is raised again in the caller
             answer = (True, error)
         try:
             connection.send(answer)
-        except (TypeError, AttributeError, pickle.PicklingError):  # an error that holds more than its text
+        except (TypeError, AttributeError, pickle.PicklingError):  # an error with attributes besides its text
             connection.send((True, RuntimeError(str(answer[1]))))
 
 

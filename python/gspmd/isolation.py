@@ -1,7 +1,7 @@
-"""Functions called in a process of their own, so that one that ends it or never returns is noticed.
+"""Call functions in a separate process, to survive crashes and hangs.
 
-What XLA does not expect ends the process that it works in, and no Python code hears of it. The other process finds
-modules where this one does, has virtual CPU devices, and is started again after it ended.
+On unexpected input, XLA ends its process, which Python code cannot catch. The separate process has the import path of
+this one and virtual CPU devices, and is restarted after it ends.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LONGEST_WORDS = 400
 
 
 class Died(Exception):
-    """The process ended or was given up while it worked; says with which code, and what it wrote last."""
+    """The process ended or timed out during a call; the message has its exit code and its last output."""
 
 
 class Worker:
-    """A process that is started when it is needed, and again after it died."""
+    """A process that is started on demand, and restarted after it died."""
 
     def __init__(self, timeout_s: float = 120, devices: int = 8, environment: Mapping[str, str] | None = None) -> None:
-        """Calls take `timeout_s` seconds at most; `environment` is what is different from this process's."""
+        """Calls take at most `timeout_s` seconds; `environment` has the changes from this process's environment."""
         self._timeout_s = timeout_s
         self._environment = {**(environment or {}), "JAX_NUM_CPU_DEVICES": str(devices)}  # read once, with jax
         self._process: subprocess.Popen[bytes] | None = None
@@ -45,9 +45,9 @@ class Worker:
         self.stop()
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """The value of a function of a module. Raises Died, and what the function raises.
+        """The value of a function of a module. Raises Died, and the exceptions of the function.
 
-        Raises InputError where no process can be started.
+        Raises InputError if no process can be started.
         """
         if self._process is None:
             self._start()
@@ -77,18 +77,18 @@ class Worker:
             self._process = None
 
     def abandon(self) -> None:
-        """End the process where another thread may wait for its answer; that hears that it died, and may `stop` it."""
+        """Kill the process while another thread may wait for its answer; that thread gets Died and may call `stop`."""
         process = self._process
         if process is not None:
             process.kill()
 
     def written(self) -> str:
-        """What the process wrote to stderr since the last call began."""
+        """The output of the process on stderr since the last call started."""
         self._log.seek(0)
         return self._log.read(1 << 20).decode(errors="replace")
 
     def _given_up(self) -> str:
-        """Wait for an answer; why none is waited for any more, or "" when there is one or the process ended."""
+        """Wait for an answer; returns the reason for giving up, or "" if there is an answer or the process ended."""
         return "" if self._connection.poll(self._timeout_s) else f"no answer within {self._timeout_s:.0f} s"
 
     def _start(self) -> None:
@@ -113,12 +113,12 @@ class Worker:
 
 
 def _ending(code: int) -> str:
-    """`code 3`, and of a signal its name: `code -6 (SIGABRT)`."""
+    """`code 3`, or with the name of a signal `code -6 (SIGABRT)`."""
     known = -code in set(signal.Signals)
     return f"code {code} ({signal.Signals(-code).name})" if known else f"code {code}"
 
 
 def on_virtual_devices(count: int, timeout_s: float) -> Worker:
-    """A worker with so many CPU devices, and no others. Raises UsageError for more than a process can have."""
+    """A worker with so many CPU devices and no others. Raises UsageError for more than a process can have."""
     check_virtual_devices(count)
     return Worker(timeout_s, count, {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"})

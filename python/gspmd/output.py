@@ -1,8 +1,7 @@
-"""Output: every file that a command or a call is asked to write is written here, whole or not at all.
+"""Output files: every file that a command or a call writes is written here, atomically.
 
-Whether a place can be written to is decided before the work begins. A regular file is replaced in one step, by a
-file beside it that has its permissions; through a link, what the link leads to. Anything else, as a device or a FIFO,
-is written to and stays what it is.
+The destination is checked before the work starts. A regular file is replaced in one step by a file in the same folder
+with its permissions; a link is followed. A device or a FIFO is written to.
 """
 
 from __future__ import annotations
@@ -29,20 +28,23 @@ _unfinished: set[str] = set()
 
 
 def forget_unfinished() -> None:
-    """Remove what is being written, before the process ends without a word."""
+    """Remove unfinished files before the process ends abruptly."""
     for temporary in [*_unfinished]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
 
 
 class Output:
-    """A place that can be written to, as far as can be known before."""
+    """A destination that was checked for writing."""
 
     def __init__(self, path: str | os.PathLike[str], *, stdout: bool = False) -> None:
-        """`-` is stdout if `stdout`, as for commands. Raises InputError for what nothing can be written to."""
+        """`-` is stdout if `stdout` is set, as for commands.
+
+        Raises InputError for a destination that cannot be written.
+        """
         self.path = path_text(path)
-        self._stdout: Any = sys.stdout  # None where it was closed from the start
-        self._descriptor: int | None = None  # of a FIFO, whose reader waits for what it is going to get
+        self._stdout: Any = sys.stdout  # None if it was closed from the start
+        self._descriptor: int | None = None  # a FIFO, whose reader is waiting
         self.is_stdout = stdout and self.path == _STDOUT
         if self.is_stdout:
             return
@@ -55,7 +57,7 @@ class Output:
             raise self._refused(error) from None
 
     def write(self, data: bytes) -> None:
-        """Write it all. Raises InputError, and leaves a regular file as it was."""
+        """Write all of it. Raises InputError and leaves a regular file unchanged."""
         if self.is_stdout:
             self._write_to_stdout(data)
             return
@@ -71,7 +73,7 @@ class Output:
                 with open(self.target, "wb", buffering=0) as device:
                     _write_all(device, data)
         except BrokenPipeError:
-            return  # who reads has read enough
+            return  # the reader has closed it
         except (OSError, ValueError) as error:
             raise self._refused(error) from None
 
@@ -93,9 +95,9 @@ class Output:
         if self.path.endswith(("/", os.sep)) or not os.path.isdir(folder):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(0, f"nothing can be written into '{folder}'")
+            raise PermissionError(0, f"cannot write into '{folder}'")
         if there is not None and not (os.access(self.target, os.W_OK) and there.st_mode & 0o222):
-            raise PermissionError(0, "is read-only")  # for the superuser, too, who could replace it
+            raise PermissionError(0, "is read-only")  # for the superuser, too
 
     def _there(self) -> os.stat_result | None:
         try:
@@ -132,20 +134,23 @@ class Output:
 
 
 def outputs(*paths: str | None) -> list[Output | None]:
-    """What a command writes, for options of which some were not given. Raises InputError, UsageError for one twice."""
+    """The outputs of a command; None for options that are not given.
+
+    Raises InputError, and UsageError for a repeated file.
+    """
     found = [None if path is None else Output(path, stdout=True) for path in paths]
     places = [_STDOUT if output.is_stdout else output.target for output in found if output is not None]
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice is not None:
         raise UsageError(
-            f"'{twice}' is to be written twice", hint="give each output a name of its own", code=Code.OPTIONS_DISAGREE
+            f"'{twice}' is an output twice", hint="give each output a name of its own", code=Code.OPTIONS_DISAGREE
         )
     return found
 
 
 @contextlib.contextmanager
 def beside(*outputs: Output | None) -> Iterator[None]:
-    """Meanwhile, what is printed goes to stderr if one of the outputs itself goes to stdout."""
+    """In this context, print to stderr if one of the outputs is stdout."""
     if any(output is not None and output.is_stdout for output in outputs):
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -154,19 +159,19 @@ def beside(*outputs: Output | None) -> Iterator[None]:
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file, whole or not at all. Raises InputError."""
+    """Write a file atomically. Raises InputError."""
     Output(path).write(data)
 
 
 def _write_all(file: Any, data: bytes) -> None:
-    """To a device, which may take a part at a time."""
+    """Write to a device, which may accept part of the data at a time."""
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def _open_fifo(path: str) -> int:
-    """Open a FIFO for writing once it is opened for reading.
+    """Open a FIFO for writing once a reader has opened it.
 
     Raises OSError if that does not happen within `_READER_PATIENCE_S` seconds.
     """
@@ -176,7 +181,7 @@ def _open_fifo(path: str) -> int:
             descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             if time.monotonic() > until or not os.access(path, os.W_OK):
-                raise OSError(0, f"nobody has read from it for {_READER_PATIENCE_S:.0f} s") from None
+                raise OSError(0, f"no process has opened it for reading for {_READER_PATIENCE_S:.0f} s") from None
             time.sleep(0.05)
             continue
         os.set_blocking(descriptor, True)

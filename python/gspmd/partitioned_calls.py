@@ -1,7 +1,7 @@
-"""Custom calls that a program's own functions split: each becomes a manual computation of what these make of it.
+"""Custom calls with their own partitioning functions: each becomes a manual computation.
 
-That is done behind `gspmd-ingest`: shardings are completed once to ask the functions, nothing of which is written, and
-what the passes see then are manual computations over all axes, as those of `jax.shard_map`.
+After `gspmd-ingest`, shardings are propagated once, without being written, to call the functions with them. The passes
+then see manual computations over all axes, like those of `jax.shard_map`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _CALLED = "called_computations"
 def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
     """Replace the calls in an ingested module whose targets have a `CallPartitioner` among `rules`.
 
-    Returns whether there are some, so that other calls may have come in.
+    Returns whether there are any, in which case the new bodies may contain further calls.
 
-    Errors: those of completing shardings, and of the functions, located at the call.
+    Errors: those of propagation, and of the functions, located at the call.
     """
     partitioners = {target: rule for target, rule in rules.items() if isinstance(rule, CallPartitioner)}
     targets = {text_of(op.attributes["call_target_name"]) for op in custom_calls(main_function(module))}
@@ -66,9 +66,9 @@ def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
 
 
 def leave_to_rules(module: Operation) -> None:
-    """Let calls with a rule on them be split by that alone, as operations are: so all ways can be compared at once.
+    """Let calls with a rule be split by that rule alone, like operations, so that all strategies can be compared.
 
-    No functions are asked of them. What they make of a call is not known then.
+    The functions are not called, so their results are unknown.
     """
     for function in functions(module):
         for op in custom_calls(function):
@@ -78,7 +78,7 @@ def leave_to_rules(module: Operation) -> None:
 
 
 class _Splitting:
-    """What is done to one module."""
+    """The replacement of the calls of one module."""
 
     def __init__(self, module: Operation, partitioners: Mapping[str, CallPartitioner]) -> None:
         self._module = module
@@ -87,7 +87,7 @@ class _Splitting:
         self._made: dict[tuple[OpInfo, Shardings, Axes], tuple[ManualRegion, Block]] = {}
 
     def run(self) -> None:
-        # What is not supported is refused, or remarked on, by the passes.
+        # The passes refuse what is not supported, or emit a remark.
         completion = complete(self._module, replicate_unsupported=True, given=self._rule)
         annotated, solver = completion.annotated, completion.solver
         for op, held, _ in list(ops_in_regions(annotated.program, annotated.codec, annotated.mesh)):
@@ -101,7 +101,9 @@ class _Splitting:
                     boundary, body = self._computation(annotated, op, found, held)
                     made = _computation(op.ir, boundary, annotated.codec, body.clone({}), op.ir.operands)
                     op.ir.replace(made.insert(Point.at(op.ir)).results)
-                    if overlap(boundary.axes, held):  # all axes are held around it: it is part of that program
+                    if overlap(
+                        boundary.axes, held
+                    ):  # all axes are manual around it: it is part of that per-device program
                         made.inline()
 
     def _rule(self, info: OpInfo, op: Operation) -> OpShardingRule | None:
@@ -128,7 +130,7 @@ class _Splitting:
     def _computation(
         self, annotated: AnnotatedProgram, op: Op, found: Shardings, held: Axes
     ) -> tuple[ManualRegion, Block]:
-        """The manual computation for a call with these shardings, made once."""
+        """The manual computation for a call with these shardings; memoized."""
         key = (op.info, found, held)
         if key not in self._made:
             partitioner, readings = self._partitioners[op.info.text("call_target_name")]
@@ -144,9 +146,9 @@ class _Splitting:
 
 
 class _Readings:
-    """Shardings over the mesh of functions, and over the program's `base`.
+    """Converts shardings between the mesh of the functions and the program's mesh `base`.
 
-    Where the two are over device orders that do not factor, `order` is by which devices are renamed.
+    If their device orders do not factor over one mesh, `order` renames devices.
     """
 
     def __init__(self, mesh: Mesh, base: Mesh) -> None:
@@ -155,9 +157,9 @@ class _Readings:
         self._over = mesh if self.order is None else renamed(mesh, self.order, base)
 
     def own(self, shardings: Shardings, info: OpInfo) -> Shardings:
-        """Over the mesh of the functions, as far as they divide: a program of one device knows nothing of padding.
+        """The shardings over the mesh of the functions, as far as they are even.
 
-        What is open stays so.
+        A per-device function cannot handle padding. Open dimensions stay open.
         """
         found = []
         for sharding, type_ in zip(shardings, _types(info), strict=True):
@@ -174,7 +176,7 @@ class _Readings:
     def _own(self, sharding: TensorSharding) -> TensorSharding:
         try:
             found = translated(sharding, self._over)
-        except Unsupported:  # of parts of axes that this mesh does not have
+        except Unsupported:  # parts of axes that this mesh does not have
             found = replicated(self._over, sharding.rank)
         return dataclasses.replace(found, mesh=self._mesh)
 
@@ -190,7 +192,7 @@ def _types(info: OpInfo) -> tuple[TensorType, ...]:
 def _computation(
     call: Operation, boundary: ManualRegion, codec: SdyCodec, body: Block, operands: Sequence[Value]
 ) -> Operation:
-    """A manual computation, not yet in a block, for a call with these operands."""
+    """A manual computation for a call with these operands, not yet in a block."""
     attributes = {
         "in_shardings": codec.write_list(boundary.in_shardings),
         "out_shardings": codec.write_list(boundary.out_shardings),
@@ -200,9 +202,9 @@ def _computation(
 
 
 def _ingested(program: str, call: Operation, boundary: ManualRegion, mesh: Mesh, order: DeviceOrder | None) -> Block:
-    """The body of a manual computation of a program of one device, in a module of its own.
+    """The body of a manual computation, from a per-device program in its own module.
 
-    That is ingested as any other, so that what is in it comes into the one form that passes read.
+    The module is ingested like any other, so that the body has the form that passes read.
     """
     context = context_of(call)
     top = model_of(parse_written(program, context))
@@ -232,7 +234,7 @@ def _ingested(program: str, call: Operation, boundary: ManualRegion, mesh: Mesh,
 
 
 def _bring_functions(body: Block, module: Operation) -> None:
-    """Move the functions that custom calls of a body name, under free names, to where it is going to be."""
+    """Move the functions to which custom calls of a body refer into the module of the call, under unused names."""
     assert body.owner is not None
     top = computation = body.owner
     while top.parent is not None:
@@ -250,7 +252,7 @@ def _bring_functions(body: Block, module: Operation) -> None:
 
 
 def _calling(function: Operation, name: str, call: Operation) -> Block:
-    """A block that returns what a function makes of its arguments."""
+    """A block that returns the results of a function on its arguments."""
     inputs, results = function_types(function)
     block = Block(inputs, [call.location] * len(inputs))
     callee = {"callee": ir.FlatSymbolRefAttr.get(name, context_of(call))}

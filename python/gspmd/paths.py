@@ -1,4 +1,4 @@
-"""Paths of files as people give them: whatever `os.fspath` takes."""
+"""Paths of files: any object that `os.fspath` accepts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gspmd.dialect.errors import UsageError, shown
 
 
 def path_text(path: Any) -> str:
-    """A path as text. Raises UsageError for what is no path."""
+    """A path as text. Raises UsageError for other objects."""
     try:
         return os.fsdecode(path)
     except (TypeError, ValueError):
         raise UsageError(
-            f"{shown(path)} is no path of a file", hint="give a text or an os.PathLike", code=Code.BAD_VALUE
+            f"{shown(path)} is not the path of a file", hint="give a text or an os.PathLike", code=Code.BAD_VALUE
         ) from None

@@ -1,4 +1,4 @@
-"""The mesh that a program is annotated over."""
+"""The mesh of a program's annotations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gspmd.transforms.ir.reading import model_of
 
 
 def mesh_of(module: ir.Module, num_partitions: int | None) -> Mesh:
-    """The one mesh of a program, which stays as it is. Errors: those of `gspmd-ingest`."""
+    """The mesh of a program, which is not changed. Errors: those of `gspmd-ingest`."""
     with module.context, ir.Location.unknown():
         top = model_of(module)
         run_in_memory([Ingest(num_partitions=num_partitions or 0)], top, module)

@@ -1,8 +1,8 @@
-"""Reading programs: whatever a framework writes or hands over becomes a verified MLIR module.
+"""Reading programs: a program in any supported format becomes a verified MLIR module.
 
-Read are MLIR text and bytecode, StableHLO portable artifacts, HLO text (`HloModule ...`), serialized
-`HloModuleProto` and `HloProto` messages, MLIR modules of any context, and what JAX's `lower` and `export`
-return. jaxlib does the conversion from HLO; jax itself is not needed.
+The formats are MLIR text and bytecode, StableHLO portable artifacts, HLO text (`HloModule ...`), serialized
+`HloModuleProto` and `HloProto` messages, MLIR modules of any context, and the results of JAX's `lower` and `export`.
+jaxlib does the conversion from HLO; jax itself is not needed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _NAME_LOCATION = re.compile(r'loc\("([^"\\]+)"\)')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """A path, whatever is in its name: `p{1}.mlir`, or `-` for stdin. For `pathlib.Path`, `./-` is `-`."""
+    """A path, even if its name looks like a program (`p{1}.mlir`), or `-` for stdin.
+
+    For `pathlib.Path`, `./-` is `-`.
+    """
 
     path: str
 
@@ -48,17 +51,17 @@ class ProgramFile:
 
 
 def read_program(source: Any, context: ir.Context | None = None, filename: str | None = None) -> ir.Module:
-    """Read a program into `context`; the result is a module of its own, whatever becomes of `source`.
+    """Read a program into `context`; the result is a separate module, independent of `source`.
 
-    If no context is given, a module in one that was made here stays there, which takes a tenth of the time; everything
-    else gets a new one.
+    Without a context, a module whose context was created here stays in it, which takes a tenth of the time; any other
+    source gets a new context.
 
     `source` is the path of a file, the program itself as str or bytes, an `ir.Module`, or an object of JAX
-    that holds one (`jax.jit(f).lower(...)`, `jax.export.export(...)(...)`). A str is a program when it has a
-    line break or a brace, else a path. `filename` is what locations and errors call the source.
+    that holds one (`jax.jit(f).lower(...)`, `jax.export.export(...)(...)`). A str with a line break or a brace is a
+    program, any other a path. `filename` is the name of the source in locations and errors.
 
-    Raises InputError when a file cannot be read, ParseError for what is not a program (located where
-    possible), UsageError for other objects.
+    Raises InputError if a file cannot be read, ParseError if it is not a program (located if possible), UsageError for
+    other objects.
     """
     if context is None:
         stays = isinstance(source, ir.Module) and is_our_context(source.context)
@@ -82,12 +85,12 @@ def read_program_file(path: str, context: ir.Context) -> ir.Module:
     """Read a program from a file in any of the formats; `-` is stdin. Raises InputError and ParseError."""
     source, regular = read_source(path)
     if regular and _is_mlir_text(source):
-        return read_module(path, context)  # MLIR opens the file again, to give operations their place in it
+        return read_module(path, context)  # MLIR opens the file again, to give operations locations in it
     return parse_program(source, context, "<stdin>" if path == "-" else path)
 
 
 def parse_program(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
-    """Read a program that is given itself, in any of the formats. Raises ParseError."""
+    """Read a program given as str or bytes, in any of the formats. Raises ParseError."""
     if isinstance(source, str):
         is_hlo = _HLO_TEXT.match(source) is not None
         return _from_hlo_text(source, context, filename) if is_hlo else parse_module(source, context, filename)
@@ -99,9 +102,9 @@ def parse_program(source: str | bytes, context: ir.Context, filename: str = "-")
 
 
 def _copy(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Module:
-    """Copy through text, which unlike bytecode every context reads, with its locations; not so within a context.
+    """Copy a module into another context, through text with locations, which unlike bytecode every context reads.
 
-    Attributes of the module that the bindings cannot read go through text in either case.
+    Within a context, only attributes of the module that the bindings cannot read go through text.
     """
     attributes = _attributes(module) if module.context is context else None
     if attributes is not None:
@@ -117,7 +120,7 @@ def _copy(module: ir.Module, context: ir.Context, filename: str | None) -> ir.Mo
 
 
 def _attributes(module: ir.Module) -> dict[str, ir.Attribute] | None:
-    """The attributes of a module; None if the bindings cannot read one, as a complex constant."""
+    """The attributes of a module; None if the bindings cannot read one of them, such as a complex constant."""
     try:
         return dict(module.operation.attributes.items())
     except TypeError:
@@ -125,7 +128,7 @@ def _attributes(module: ir.Module) -> dict[str, ir.Attribute] | None:
 
 
 def _decode(source: bytes) -> str | None:
-    """The bytes as text, None if they are not: text has no control characters, messages have many."""
+    """The bytes as text; None if they have control characters, as serialized messages do."""
     try:
         return None if _CONTROL.search(source) else source.decode()
     except UnicodeDecodeError:
@@ -133,7 +136,7 @@ def _decode(source: bytes) -> str | None:
 
 
 def _is_mlir_text(source: bytes) -> bool:
-    """Whether no other format claims the bytes."""
+    """Whether the bytes match no other format."""
     text = None if source.startswith(BYTECODE_MAGIC) else _decode(source)
     return text is not None and _HLO_TEXT.match(text) is None
 
@@ -147,7 +150,7 @@ def _from_portable_artifact(data: bytes, context: ir.Context, filename: str) -> 
 
 
 def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
-    if elided := _ELIDED.search(text):  # XLA's parser would take it for zeros
+    if elided := _ELIDED.search(text):  # XLA's parser would read zeros
         start = elided.start()
         raise ParseError(
             "the elements of a constant were left out of the text",
@@ -157,7 +160,7 @@ def _from_hlo_text(text: str, context: ir.Context, filename: str) -> ir.Module:
         )
     converted = tried(_encode(text, filename), Format.HLO_TEXT, filename).decode()
     module = parse_module(_with_lines(converted, text, filename), context, filename)
-    # The converter drops the number of partitions, which is no part of the proto.
+    # The converter drops the number of partitions, which is not part of the proto.
     count = re.search(r"\bnum_partitions=(\d+)", text[text.index("HloModule") :].split("\n", 1)[0])
     if count:
         number = count_of(count[1])
@@ -177,11 +180,11 @@ def _encode(text: str, filename: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ParseError(f"'{filename}' is not valid HLO: it is no UTF-8", hint=f"give {FORMATS}") from None
+        raise ParseError(f"'{filename}' is not valid HLO: it is not UTF-8", hint=f"give {FORMATS}") from None
 
 
 def _with_lines(converted: str, hlo: str, filename: str) -> str:
-    """Give operations that are known by their HLO instruction's name the place of that instruction."""
+    """Give each operation with the name of an HLO instruction the location of that instruction."""
     places: dict[str, str] = {}
     quoted = filename.replace("\\", "\\\\").replace('"', '\\"')
     line, position = 1, 0

@@ -1,4 +1,4 @@
-"""Making something smaller as long as something holds of it: the loop that all who minimise programs share."""
+"""Reduction: make an item smaller while a property holds. All reducers of programs share this loop."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ def reduced(
     tries: int = 1 << 30,
     seconds: float = math.inf,
 ) -> T:
-    """The smallest item found of which `holds` is true, as it is of the given one.
+    """The smallest item found for which `holds` is true, as it is for the given one.
 
-    `smaller` gives the items with one thing less, those with most less first. The first of them that will do is what
-    is made smaller next; what has been tried is not tried again. It ends when there is none, or after so many `tries`
-    or `seconds`.
+    `smaller` yields reduced items, the most reduced first. The first of them for which `holds` is true is reduced next;
+    no item is tried twice. The loop ends when there is none, or after so many `tries` or `seconds`.
     """
     end = time.perf_counter() + seconds
     seen = {item}

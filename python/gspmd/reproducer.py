@@ -1,7 +1,7 @@
-"""Reproducers of failures that are no user's: the module before the pass that failed, and how to run that pass on it.
+"""Reproducers of internal errors: the input of the failed pass, and the command that runs the pass on it.
 
-Nothing is kept of a module while passes change it. The command is run again instead, up to the pass that failed: what
-programs become depends on them alone.
+No copy of the module is kept while passes change it. Instead, the command runs again up to the failed pass, since
+passes are deterministic.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from gspmd.transforms.ir.operations import Operation
 
 listener: Callable[[int], None] | None = None
-"""Is called with the number of each pass that begins, counted from 1, and with 0 when it has come to its end."""
+"""Called with the number of each pass that starts, counted from 1, and with 0 when it ends."""
 
 _begun = 0
-_last = 0  # the number of the pass before which the command stops, 0 for none
+_last = 0  # the number of the pass before which the command stops; 0 for none
 _path: Path | None = None
 
 
 class Stopped(BaseException):
-    """The command came to the pass before which it was to stop."""
+    """The command has reached the pass before which it stops."""
 
 
 @contextlib.contextmanager
 def in_pass(text: str, module: Operation) -> Iterator[None]:
-    """While a pass of ours, as pipelines write it, changes a module."""
+    """The context in which a pass, given by its pipeline text, changes a module."""
     global _begun
     _begun += 1
     if _begun == _last:
@@ -48,12 +48,12 @@ def in_pass(text: str, module: Operation) -> Iterator[None]:
 
 
 def blame(error: Exception) -> None:
-    """Remember with an error that it is the fault of the pass that began last."""
+    """Mark an error as caused by the pass that started last."""
     error.gspmd_pass = _begun  # type: ignore[attr-defined]
 
 
 def path() -> Path:
-    """Where the module is written, in the folder for temporary files."""
+    """The file of the module, in the folder for temporary files."""
     global _path
     if _path is None:
         _path = Path(tempfile.gettempdir()) / f"gspmd-reproducer-{secrets.token_hex(4)}.mlir"
@@ -61,13 +61,16 @@ def path() -> Path:
 
 
 def stop_before(number: int) -> None:
-    """Write the module that a pass, the `number`-th from now on, is going to get, and raise Stopped; 0 for no pass."""
+    """Write the input of the `number`-th pass from now on and raise Stopped; 0 for no pass."""
     global _begun, _last
     _begun, _last = 0, number
 
 
 def reproduce(error: Exception, main: Callable[[], int]) -> Path | None:
-    """What the pass got that failed in `main`; None where it was none, or `main` did not come there again."""
+    """The file with the input of the pass that failed in `main`.
+
+    None if no pass failed, or `main` did not reach it again.
+    """
     number = getattr(error, "gspmd_pass", 0)
     if not number:
         return None
@@ -80,12 +83,12 @@ def reproduce(error: Exception, main: Callable[[], int]) -> Path | None:
         contextlib.redirect_stderr(silence),
     ):
         main()
-    stop_before(0)  # what runs afterwards in the process is not stopped
+    stop_before(0)  # later passes of this process are not stopped
     return path() if path().exists() else None
 
 
 def rewind_stdin() -> None:
-    """Let stdin be read again, which a file can, or fail when it is read."""
+    """Rewind stdin if it is a file; otherwise reading it fails."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         stdin = sys.stdin.fileno()
         try:

@@ -13,19 +13,19 @@ from collections.abc import Collection, Iterable, Sequence
 _CODES = re.compile(r"\x1b\[[\d;]*m")
 _GOOD, _BAD, _RESET = "\x1b[1;32m", "\x1b[1;31m", "\x1b[0m"
 _color_choice: contextvars.ContextVar[str] = contextvars.ContextVar("gspmd_color", default="never")
-_NARROWEST = 24  # what a column with texts is not made narrower than, where others can be
+_NARROWEST = 24  # the least width of a text column while others can still shrink
 _GAP = 2
 
 
 def text_width() -> int | None:
-    """The columns of the terminal that stdout is, or `$COLUMNS`; None where nothing limits a line."""
+    """The width of the terminal of stdout, or `$COLUMNS`; None if lines are not limited."""
     if os.environ.get("COLUMNS", "").isdigit() or (sys.stdout is not None and sys.stdout.isatty()):
         return max(shutil.get_terminal_size().columns, 40)
     return None
 
 
 def wants_color() -> bool:
-    """Whether the environment leaves it to the program to color what it prints on a terminal."""
+    """Whether the environment allows color on a terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -83,8 +83,7 @@ def _paint(text: str, like: str) -> str:
 def table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), most: int | None = None) -> list[str]:
     """Columns of equal width, indented; those in `right` are aligned to the right.
 
-    Lines have at most `most` characters, by default as many as the terminal, as far as cells can be continued below
-    themselves without breaking words.
+    Cells wrap at word boundaries so that lines have at most `most` characters, by default the width of the terminal.
     """
     if not rows:
         return []
@@ -110,14 +109,14 @@ def _row_lines(row: Sequence[str], widths: Sequence[int], to_right: Collection[i
 
 
 def _is_crowded(rows: Sequence[Sequence[str]], widths: Sequence[int], most: int) -> bool:
-    """Whether there is too little room for the last column, which has the texts."""
+    """Whether the last column, which has the texts, is too narrow."""
     if len(widths) < 2 or (_total(widths) <= most and widths[-1] >= min(max(len(row[-1]) for row in rows), _NARROWEST)):
         return False
     return any(row[-1] for row in rows)
 
 
 def _stacked(rows: Sequence[Sequence[str]], to_right: Collection[int], most: int) -> list[str]:
-    """Rows with the last cell below the others, further in."""
+    """Rows with the last cell on its own line, indented."""
     others = [row[:-1] for row in rows]
     widths = _widths(others, to_right, most)
     indent = " " * (3 * _GAP)
@@ -129,9 +128,9 @@ def _stacked(rows: Sequence[Sequence[str]], to_right: Collection[int], most: int
 
 
 def fitted(lines: Iterable[str], most: int | None = None) -> list[str]:
-    """The lines, those that are wider than the terminal continued below, further in.
+    """The lines, with those that are wider than the terminal continued on indented lines.
 
-    `most` is how wide they may be where nothing else says it.
+    `most` is the width without a terminal.
     """
     width = text_width() or most
     found: list[str] = []
@@ -153,9 +152,9 @@ def fitted(lines: Iterable[str], most: int | None = None) -> list[str]:
 
 
 def _widths(rows: Sequence[Sequence[str]], fixed: Collection[int], most: int | None) -> list[int]:
-    """The width of each column; the widest are made narrower until a line fits, or words would break.
+    """The width of each column; the widest shrink until a line fits or words would break.
 
-    Columns in `fixed`, which hold numbers, stay as wide as they are.
+    Columns in `fixed`, which hold numbers, keep their width.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]

@@ -1,4 +1,4 @@
-"""What a person wants to see of a partitioned program, as lines of text."""
+"""A summary of a partitioned program, as lines of text."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def bytes_text(count: float) -> str:
 def mesh_text(mesh: Mesh) -> str:
     """`x=4, y=2 (8 devices)`."""
     axes = ", ".join(f"{name}={size}" for name, size in mesh.axes) or "no axes"
-    order = ", in a device order of its own" if mesh.device_ids else ""
+    order = ", in its own device order" if mesh.device_ids else ""
     return f"{axes} ({mesh.size} device{'s' if mesh.size != 1 else ''}{order})"
 
 
 def value_lines(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list[str]:
-    """Types and shardings of arguments or results; those with the same last name and form share a line.
+    """The types and shardings of arguments or results; those with the same last name and form share a line.
 
-    A sharding over devices in an order of its own, not the mesh's, says so.
+    A sharding whose device order differs from that of the mesh names its devices.
     """
     return table([_head(what), *_value_rows(values, what, mesh)])
 
@@ -83,7 +83,7 @@ def _result_lines(signature: Signature) -> list[str]:
 
 
 def collective_lines(collectives: Sequence[Collective]) -> list[str]:
-    """How often each kind runs over which axes, and the bytes a device sends."""
+    """Collectives by kind and axes: how often each runs, and the bytes that a device sends."""
     groups: dict[tuple[str, str], list[Collective]] = {}
     for collective in collectives:
         groups.setdefault((collective.kind, collective.axes), []).append(collective)
@@ -101,12 +101,12 @@ def collective_lines(collectives: Sequence[Collective]) -> list[str]:
 
 
 def sent_text(sent: float, collectives: Iterable[Collective]) -> str:
-    """Bytes that collectives send, as far as they are known before the data is."""
+    """The bytes that collectives send, as an upper bound if they depend on data."""
     return "at most " * any(collective.at_most for collective in collectives) + bytes_text(sent)
 
 
 def placement_lines(mesh: Mesh, hardware: Hardware, placement: Placement | None) -> list[str]:
-    """Where each axis lies on a topology, and whether it forms a ring there; nothing without a placement."""
+    """The placement of each axis on a topology, and whether it forms a ring there; empty without a placement."""
     if placement is None:
         return []
     rows = []
@@ -123,7 +123,7 @@ def placement_dict(placement: Placement | None) -> dict[str, str] | None:
 
 
 def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]:
-    """The collectives that move most, with their causes and where the program asks for them."""
+    """The collectives that send most, with their causes and source locations; equal ones share a line."""
     alike = Counter(collectives)
     ranked = sorted(alike, key=lambda c: -c.bytes * (c.count or 1))[:most]
     lines = []
@@ -136,7 +136,7 @@ def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]
 
 
 def memory_line(signature: Signature) -> str:
-    """What the arguments take on one device against all of it in one place."""
+    """The size of the arguments in total and on each device."""
     whole = sum(bytes_of(TensorType(v.shape, v.element_type)) for v in signature.inputs)
     local = sum(bytes_of(TensorType(v.local_shape, v.element_type)) for v in signature.inputs)
     factor = f" ({whole / local:.1f} times less)" if local else ""
@@ -144,13 +144,13 @@ def memory_line(signature: Signature) -> str:
 
 
 def sharding_text(sharding: TensorSharding, mesh: Mesh) -> str:
-    """`[{"x"}, {}]`, and the devices where they are not in the order of the program's mesh."""
+    """`[{"x"}, {}]`, followed by the devices if they are not in the order of the program's mesh."""
     own = sharding.mesh.device_ids
     return print_dims(sharding) + ("" if own == mesh.device_ids else f" on {devices_text(own or range(mesh.size))}")
 
 
 def devices_text(ids: Sequence[int]) -> str:
-    """`devices 0, 2, 1, 3`; of many only the first and the last."""
+    """`devices 0, 2, 1, 3`; only the first and the last of many."""
     shown = [*ids] if len(ids) <= 16 else [*ids[:8], "..", *ids[-2:]]
     return f"devices {', '.join(map(str, shown))}"
 

@@ -14,11 +14,11 @@ _COUNT = "JAX_NUM_CPU_DEVICES"
 
 
 def request_devices(platform: str, count: int) -> None:
-    """Let jax, once imported, have `platform`; of CPU devices at least `count`, of the others what is there.
+    """Let jax, once imported, use `platform`, with at least `count` CPU devices if that is the platform.
 
-    A larger number of CPU devices that the user asked for, in JAX_NUM_CPU_DEVICES or XLA_FLAGS, stays. The number
-    goes into the former: XLA may have read its flags by now, to convert an HLO program. Raises UsageError for what is
-    no number, or for more than a process can have.
+    A larger number of CPU devices in JAX_NUM_CPU_DEVICES or XLA_FLAGS is kept. The number goes into the former, because
+    XLA may already have read its flags, to convert an HLO program. Raises UsageError for an invalid number, or for more
+    devices than a process can have.
     """
     if not platform:
         raise UsageError("the name of the platform is empty", hint="give cpu, gpu or tpu")

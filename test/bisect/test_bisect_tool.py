@@ -38,7 +38,7 @@ def test_the_fault_is_told_and_a_small_program_written(
     line = 1 + next(n for n, text in enumerate(PROGRAM.splitlines()) if "stablehlo.dot_general" in text)
     assert told.startswith(f"at fault: pass 'gspmd-localize', at 'stablehlo.dot_general' %0 at p.mlir:{line}:")
     assert "'sdy.all_reduce'" in told
-    found = re.search(r"a small program with the fault, to report, is in (\S+)", output.out)
+    found = re.search(r"a reduced program to report is in (\S+)", output.out)
     assert found
     assert Path(found[1]).parent == folder
     assert run(found[1]) == 3

@@ -20,7 +20,7 @@
 // SAME: bytes sent {{.*}}same
 // SAME: the same is sent for every line
 
-// WRONG: error: argument --max-increase: 'memory=much' is no part, such as 0.05 or 5%
+// WRONG: error: argument --max-increase: 'memory=much' is not a fraction such as 0.05 or 5%
 
 // RIGHT: PASS: 1 results agree
 sdy.mesh @mesh = <["x"=4]>

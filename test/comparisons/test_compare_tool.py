@@ -57,7 +57,7 @@ def test_two_versions(capsys: pytest.CaptureFixture[str]) -> None:
     assert "what is sent for lines that changed:" in capsys.readouterr().out
     assert run("less.mlir", "p.mlir", "--max-increase", "memory=1000%", "--max-increase", "5%") == 3
     output = capsys.readouterr()
-    assert "gspmd: more than allowed: bytes sent: 6.0 KiB (6144 bytes), against 0 B (0 bytes)" in output.err
+    assert "gspmd: limit exceeded: bytes sent: 6.0 KiB (6144 bytes), against 0 B (0 bytes)" in output.err
     assert max(map(len, output.out.splitlines())) <= 80
     assert run("p.mlir", "less.mlir", "--max-increase", "0", "--json") == 0
     found: Any = json.loads(capsys.readouterr().out)
@@ -73,11 +73,11 @@ def test_two_versions(capsys: pytest.CaptureFixture[str]) -> None:
         (["missing.mlir"], 1, "cannot read 'missing.mlir'"),
         (["bad.mlir"], 1, "bad.mlir:1:"),
         (["p.mlir", "bad.mlir"], 1, "bad.mlir:1:"),
-        (["p.mlir", "less.mlir", "--seed", "3"], 2, "--seed with two versions, which are not run"),
-        (["p.mlir", "less.mlir", "--no-run"], 2, "--no-run with two versions, which are not run"),
+        (["p.mlir", "less.mlir", "--seed", "3"], 2, "--seed with two versions: they are not run"),
+        (["p.mlir", "less.mlir", "--no-run"], 2, "--no-run with two versions: they are not run"),
         (["p.mlir", "--seed", "-1"], 2, "--seed is -1, expected at least 0"),
         (["-", "-"], 2, "both versions are read from stdin"),
-        (["p.mlir", "--max-increase", "a lot"], 2, "'a lot' is no part, such as 0.05 or 5%"),
+        (["p.mlir", "--max-increase", "a lot"], 2, "'a lot' is not a fraction such as 0.05 or 5%"),
         (["p.mlir", "--max-increase", "flops=5%"], 2, "names no figure"),
         (["p.mlir", "--max-increase", "5%", "--max-increase", "4%"], 2, "--max-increase is given twice"),
         (["p.mlir", "--target", "abacus"], 2, "unknown target 'abacus'"),

@@ -44,13 +44,13 @@ def test_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("p.mlir", "--target", "tpu-v5p", "--top", "2") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "product on x=4, y=2 (8 devices), target tpu-v5p"
-    assert lines[2].startswith("time of a step: ")
+    assert lines[2].startswith("step time: ")
     assert lines[2].endswith("bound by communication")
     text = "\n".join(lines)
-    assert "  sent / least: 1.5 MiB / 512.0 KiB, 3.00 times what has to be sent if arithmetic may be repeated" in lines
+    assert "  sent / lower bound: 1.5 MiB / 512.0 KiB = 3.00; the bound allows recomputation" in lines
     assert "all devices together compute 1.00 times as much" in text
     assert "     1  1.5 MiB  10.7 us  p.mlir:6  all_gather  x     operand 1 of 'dot_general' is needed as" in text
-    assert "memory of a device at its peak: 4.0 MiB of 95.0 GiB (0.0%)" in text
+    assert "peak memory per device: 4.0 MiB of 95.0 GiB (0.0%)" in text
     assert "  2.0 MiB  temporary  f32[1024,512]  all_gather  p.mlir:6  replicated over x" in text
     assert lines[-1] == "  ... and 2 more of 1.0 MiB"
     assert max(map(len, lines)) < 120
@@ -179,7 +179,7 @@ def test_tolerance_is_a_part_of_the_limit(tolerance: str, status: int) -> None:
         ('{"bytes": 3}', "budget 'b.json' has an unknown key 'bytes'; known are program, mesh, collectives"),
         ('{"sent_bytes": -3}', "budget 'b.json' has 'sent_bytes' = -3; expected a number of at least 0"),
         ('{"bytes_by_kind": 3}', "budget 'b.json' has 'bytes_by_kind' = 3; expected numbers by kind of collective"),
-        ('{"tolerance": "much"}', "budget 'b.json' has 'tolerance' = \"much\"; expected a part such as 0.05"),
+        ('{"tolerance": "much"}', "budget 'b.json' has 'tolerance' = \"much\"; expected a fraction such as 0.05"),
         ("\x00\xff", "'b.json' is no budget"),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_budget_that_is_none_for_this_program(text: str, message: str, capsys:
         (["p.mlir", "--top", "0"], 2, "0 is not a positive number"),
         (["p.mlir", "--tolerance", "0.1"], 2, "--tolerance without a budget; give --budget or --write-budget"),
         (["p.mlir", "--original", "p.mlir"], 2, "'p.mlir' is not partitioned; leave --original out"),
-        (["p.mlir", "--strict=lots"], 2, "'lots' is no number of bytes, such as 4096 or 64KiB"),
+        (["p.mlir", "--strict=lots"], 2, "'lots' is not a number of bytes such as 4096 or 64KiB"),
         (["p.mlir", "--num-partitions", "3"], 1, "error: "),
         (["--strict", "p.mlir"], 1, "strict mode allows no reshard, the program has 1"),
         (["--strict=1MiB", "p.mlir"], 1, "strict mode allows no reshard that sends more than 1048576 bytes"),
@@ -224,7 +224,7 @@ def test_strict_has_nothing_to_say_of_what_is_partitioned(capsys: pytest.Capture
     assert cli.main(["partition", "p.mlir", "-o", "q.mlir"]) == 0
     for command in ("cost", "run"):
         assert cli.main([command, "q.mlir", "--strict"]) == 2
-        assert "--strict with a module that is partitioned already" in capsys.readouterr().err
+        assert "--strict with a module that is already partitioned" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("folder")

@@ -10,13 +10,13 @@
 
 // CHECK: mesh: x=4, y=2 (8 devices)
 // CHECK-NEXT: 7 values, 7 of them split
-// CHECK: values get an axis from at
+// CHECK: values sharded by at
 // CHECK-NEXT: 6 argument %a [{"x"}, {}] explain.mlir:{{[0-9]+}}
 // CHECK-NEXT: 1 argument %w [{"y"}, {}] explain.mlir:
 // CHECK: 1 conflict, 1 with communication: a device sends 128 B in about 1.0 us
 // CHECK-NEXT: sent time operation at
 // CHECK-NEXT: 128 B 1.0 us dot_general %0 explain.mlir:
-// CHECK: this decision is proven the best under the objective
+// CHECK: this decision is proven optimal under the objective
 // CHECK-NEXT: counts term
 // CHECK-NEXT: {{[0-9]+}} ns communication
 
@@ -37,7 +37,7 @@
 // CONFLICT-NEXT: operand 1 %w [{"y"}, {}] from argument %w [{"y"}, {}]
 // CONFLICT-NEXT: result 0 %0 [{"x"}, {}] -> [{"x"}, {}], partial over "y" from argument %a [{"x"}, {}]
 // CONFLICT-NEXT: all_reduce over y: 128 B; 'stablehlo.dot_general' leaves partial results over "y"
-// CONFLICT-NEXT: compared {{[0-9]+}} ways; chosen at 128 B and {{[0-9]+}} ns, against
+// CONFLICT-NEXT: compared {{[0-9]+}} candidates; chose 128 B and {{[0-9]+}} ns, against
 // CONFLICT-NEXT: 512 B {{[0-9]+}} ns [{"x"}, {}], [{}, {}] -> [{"x"}, {}]
 
 // LINE: %total = stablehlo.add

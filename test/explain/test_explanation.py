@@ -264,7 +264,7 @@ def test_a_program_is_refused_as_partitioning_refuses_it() -> None:
 def test_an_unknown_value_names_near_misses() -> None:
     with pytest.raises(gspmd.UsageError, match=r"no value '%secnd'; did you mean '%second'"):
         explain(CALLS).find("%secnd")
-    with pytest.raises(gspmd.UsageError, match=r"no value 'nothing-like-it'; gspmd explain --all lists all"):
+    with pytest.raises(gspmd.UsageError, match=r"no value 'nothing-like-it'; list all values with gspmd explain --all"):
         explain(CALLS).find("nothing-like-it")
 
 
@@ -345,7 +345,7 @@ def test_a_move_that_serves_two_operations_is_paid_once() -> None:
     paid, free = explain(program).conflicts
     assert (paid.value, paid.bytes) == ("%r", 192)
     assert (free.value, free.bytes, free.collectives) == ("%s", 0, ())
-    assert free.reasons[-1] == "operand 0 was moved for an earlier operation"
+    assert free.reasons[-1] == "operand 0 was already resharded for an earlier operation"
 
 
 def test_communication_of_an_operation_whose_tensors_agree_is_told_too() -> None:

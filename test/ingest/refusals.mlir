@@ -206,7 +206,7 @@ func.func @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
-// expected-error @+1 {{a manual sharding outside manual computations: the program is partitioned already}}
+// expected-error @+1 {{a manual sharding outside manual computations: the program is already partitioned}}
 func.func @main(%arg0: tensor<4xf32> {mhlo.sharding = "{manual}"}) -> (tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) {
   return %arg0 : tensor<4xf32>
 }

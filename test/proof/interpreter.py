@@ -1,4 +1,4 @@
-"""The interpreter of StableHLO as a second opinion where XLA on one device is known to be wrong (docs/design.md)."""
+"""The interpreter of StableHLO as a second opinion where XLA on one device is known to be wrong (docs/xla.md)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def expected(program: Nest, seed: int) -> list[Array]:
 
 
 def step_by_step(program: Nest, seed: int) -> list[Array]:
-    """The same with every operation compiled alone: XLA fuses some into what is wrong (docs/design.md)."""
+    """The same with every operation compiled alone: XLA fuses some into what is wrong (docs/xla.md)."""
     with jax.disable_jit():
         return expected(program, seed)
 

@@ -182,4 +182,4 @@ def test_options_are_refused_for_a_module_that_is_partitioned(tmp_path: Path) ->
     path = tmp_path / "partitioned.mlir"
     path.write_text(gspmd.partition(PROGRAM).module_text)
     code, _, errors = output("cost", str(path), "--option", "combine-bytes=1")
-    assert (code, "--option with a module that is partitioned already" in errors) == (2, True)
+    assert (code, "--option with a module that is already partitioned" in errors) == (2, True)

@@ -112,7 +112,7 @@ def test_a_report_is_saved_whole(folder: Path) -> None:
 
 def test_a_partitioned_program_has_no_reasons(folder: Path) -> None:
     partitioned = gspmd.partition("p.mlir")
-    with pytest.raises(UsageError, match="partitioned already; give the annotated one"):
+    with pytest.raises(UsageError, match="already partitioned; give the annotated one"):
         gspmd.report(partitioned.module)
 
 

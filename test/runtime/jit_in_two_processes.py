@@ -124,7 +124,7 @@ def different_programs() -> None:
 def one_does_not_come() -> None:
     if OWN == 0:
         message = told(gspmd.jit(jnp.negative, mesh=MESH, timeout_s=1.0), np.ones(8, np.float32))
-        assert "'jit_negative': process 1 did not come to compile it within 1 s" in message, message
+        assert "'jit_negative': process 1 did not reach its compilation within 1 s" in message, message
 
 
 train_steps()

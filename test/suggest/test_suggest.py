@@ -155,7 +155,7 @@ def test_nothing_to_split() -> None:
     text = MLP.replace("8192", "1").replace("2048", "1")
     found = found_in(text)
     assert (found.found, found.tried, found.promising) == ((), 0, 0)
-    assert str(found).endswith("0 annotations tried, none of them pay")
+    assert str(found).endswith("0 annotations tried, none of them help")
 
 
 # ---- the source ----
@@ -318,7 +318,7 @@ def test_limits_are_kept() -> None:
     found = found_in(MLP, tries=2)
     assert found.tried == 2
     assert found.promising > 2
-    assert "more were not, for want of tries or time" in str(found)
+    assert "more were skipped by the limits on tries and time" in str(found)
     none = gspmd.suggest(MLP, target=TARGET, time_limit_s=0)
     assert none.tried == 0
     assert none.found == ()
@@ -407,7 +407,7 @@ def test_hints_of_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain", "p.mlir", "--target", TARGET, "--hints"]) == 0
     said = capsys.readouterr().out
     assert said.startswith(summary.rstrip("\n"))
-    assert "annotations that would pay (gspmd suggest tries more):\n\n1. argument %batch" in said
+    assert "annotations that would help (gspmd suggest tries more):\n\n1. argument %batch" in said
     assert cli.main(["explain", "p.mlir", "--target", TARGET, "--json", "--value", "%out", "--hints"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [hint["value"] for hint in data["hints"]] == [
@@ -415,7 +415,7 @@ def test_hints_of_explain(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     Path("p.mlir").write_text(MLP.replace("8192", "1").replace("2048", "1"))
     assert cli.main(["explain", "p.mlir", "--hints", "--conflicts"]) == 0
-    assert capsys.readouterr().out.endswith("no hints: of 0 annotations that were tried none pays\n")
+    assert capsys.readouterr().out.endswith("no hints: none of the 0 annotations tried would help\n")
 
 
 def test_places_of_a_traced_program_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ def test_help_fits_the_terminal_and_has_the_exit_codes(
         with contextlib.suppress(SystemExit):
             assert cli.main(words) == 0
         text = capsys.readouterr().out
-        assert "\n    3  the answer is no: " in text
+        assert "\n    3  negative verdict: " in text
         if words != ["completion", "--help"] or width > 80:  # which has commands to copy
             assert max(map(len, text.splitlines())) <= width
     assert "--version" in text or len(words) > 1

@@ -101,7 +101,7 @@ def test_examples_and_recipes_are_listed() -> None:
         (["nothing"], "there is no example 'nothing'; choose one of"),
         (["mlp", "--recipe", "x"], "the example has no recipe 'x'; it has dp, tp, fsdp"),
         (["mlp", "--set", "layers=2"], "the example has no setting 'layers'; it has"),
-        (["mlp", "--set", "batch=many"], "'many' is not a value for 'batch'; expected: a number from 1 on"),
+        (["mlp", "--set", "batch=many"], "'many' is not a value for 'batch'; expected: a number of at least 1"),
         (["mlp", "--mesh", "x=8"], "--mesh has axes x, recipe 'fsdp' has x, y; give each of these a size"),
         (["mlp", "--mesh", "x"], "--mesh is 'x'; write it as x=4,y=2"),
         (["mlp", "--steps", "0"], "--steps is 0"),

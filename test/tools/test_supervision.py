@@ -135,14 +135,16 @@ def test_a_crash_is_an_internal_error(number: int) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 70
     name = signal.Signals(number).name
-    assert said == f"prog: internal error: jaxlib ended the process by {name} while working\n"
+    assert said == f"prog: internal error: jaxlib crashed with {name} while working\n"
 
 
 def test_a_process_that_somebody_kills() -> None:
     process = started("os.kill(os.getpid(), signal.SIGKILL)")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 137
-    assert said == "prog: error: the process was ended by SIGKILL while working; there may be too little memory\n"
+    assert (
+        said == "prog: error: the process was killed by SIGKILL while working; the machine may have run out of memory\n"
+    )
 
 
 @pytest.mark.parametrize("work", ["time.sleep(60)", STUCK])
@@ -150,7 +152,7 @@ def test_a_limit_on_time(work: str) -> None:
     process = started(f"supervision.limit(0.2); {work}")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 124
-    assert said == "prog: error: not done after 0.2 s while working; give a longer --timeout, or less to do\n"
+    assert said == "prog: error: not finished after 0.2 s while working; use a longer --timeout or a smaller program\n"
 
 
 def test_ends_are_told_in_the_form_that_was_asked_for() -> None:
@@ -158,18 +160,18 @@ def test_ends_are_told_in_the_form_that_was_asked_for() -> None:
     process = started(f"{json_wanted}; supervision.limit(0.2); time.sleep(60)")
     told = json.loads(process.communicate(timeout=60)[1])
     assert told["code"] == "G0607"
-    assert told["message"] == "not done after 0.2 s while working"
+    assert told["message"] == "not finished after 0.2 s while working"
     process = started(f"{json_wanted}; os.kill(os.getpid(), signal.SIGSEGV)")
     told = json.loads(process.communicate(timeout=60)[1])
     assert told["code"] == "G0900"
-    assert told["message"] == "jaxlib ended the process by SIGSEGV while working"
+    assert told["message"] == "jaxlib crashed with SIGSEGV while working"
 
 
 def test_a_limit_on_time_in_one_process() -> None:
     before = signal.getsignal(signal.SIGALRM)
     try:
         supervision.limit(0.1)
-        with pytest.raises(ExecutionError, match=r"not done after 0\.1 s"):
+        with pytest.raises(ExecutionError, match=r"not finished after 0\.1 s"):
             time.sleep(60)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -281,7 +283,7 @@ def test_a_pass_that_crashes_can_be_run_again(how: str, tmp_path: Path) -> None:
         given = {"stdin": file} if how == "redirected" else {"input": PROGRAM} if how == "pipe" else {}
         finished = subprocess.run(command, capture_output=True, text=True, check=False, **given)  # type: ignore[call-overload]
     assert finished.returncode == 70
-    assert "jaxlib ended the process by SIGSEGV while partitioning" in finished.stderr
+    assert "jaxlib crashed with SIGSEGV while partitioning" in finished.stderr
     made = list(folder.iterdir())
     assert len(made) == (how != "pipe")  # which cannot be read a second time
     for file in made:

@@ -1,9 +1,30 @@
-"""Deciding every value's sharding and every operation's way to run, all together.
+"""The decision: the sharding of every value and the strategy of every operation, chosen together by cost.
 
-What propagation has found is where this begins: what is annotated stays, and of equal solutions the one that departs
-least from it is taken. The choice is one problem (`problem.py`): variables are values and operations, and what is paid
-for (`objective.py`) is what an operation takes (`work.py`) and what it takes to move values between operations
-(`prices.py`). `solver.py` finds the solution and proves how near it is to the best.
+In: a propagated module. Out: the cheapest shardings, and `gspmd.runs` on operations that run with other shardings than
+their values have. Its data types are `Problem`, variables with states and tables of costs, and `Solution`, a state for
+each variable, with a lower bound. docs/objective.md lists all terms and constraints.
+
+A variable is a value, whose states are placements, or an operation, whose states are strategies. A placement assigns
+every part of a mesh axis to a dimension, to no dimension, or leaves the value partial over it. So partial sums are
+placements, their reduction is a reshard, and the decision includes where a sum is taken. With up to three parts of
+axes, all placements are states; with more, those of the axis lists that occur in the program.
+
+- `problem.py` builds the problem: what may be chosen, and what it costs (`objective.py`, `work.py`, `prices.py`).
+- The cost of a reshard is the cost of the best route (`transforms/paths/routes.py`). `transforms/paths/prices.py` has a
+  closed form if bytes dominate; a test compares both with the planner. The planner prices reshards of padded
+  dimensions.
+- `tables.py` interns tables of costs: the same function of the same tables is the same table, so equal layers, heads
+  and gradients are computed once. Repeated layers share their variables.
+- A constraint that does not bind is a choice of the value that it constrains. If it is not taken, `gspmd-reshard`
+  passes the value on (`NOT_TAKEN`). A fixed value with several consumers has a variable for the sharding to which it is
+  resharded once for all of them (`THROUGH`).
+- `layout.py` places the mesh on a torus for the collectives of the current decision, decides again, and repeats that as
+  long as the cost falls.
+- `solver.py` eliminates variables with at most two neighbors exactly. For the rest, sequential tree-reweighted messages
+  raise the lower bound, and the states that the bound leaves open are searched exactly.
+
+Sources: the formulation as a minimization over pairs follows Alpa (Zheng et al. 2022); the messages follow Kolmogorov
+(2006).
 """
 
 from __future__ import annotations
@@ -36,48 +57,50 @@ __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, MOST = "fast", "default", "most"
 PASSES = {FAST: (6, 3), DEFAULT: (100, 3), MOST: (1000, 1000)}
-"""By effort, how often messages are passed at most while bound and solution are apart, and how often solutions are
-read in vain."""
+"""By effort: the limits on rounds of messages, and on solutions read without an improvement, while there is a gap."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanningPass(Pass):
-    """A pass that compares ways to run operations or to move values: what it compares them by."""
+    """A pass that prices strategies and reshards: the options for these prices."""
 
     needs = (INGESTED, PROPAGATED)
 
-    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
-    target: str = option("", "hardware that collectives are priced for: a name or a .toml file")
+    replicate_unsupported: bool = option(False, "run unsupported operations on gathered operands on every device")
+    target: str = option("", "hardware for which collectives are priced: a name or a .toml file")
     constraints: str = option(
         WHERE_TAKEN,
-        "where-taken: one that binds nothing is moved to if that pays; bind: every one is, and taken as it says",
+        "where-taken: a constraint that does not bind is used where that is cheaper; bind: every constraint binds",
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Decide(PlanningPass):
-    """Choose the sharding of every value that is not annotated, and how every operation is run."""
+    """Choose the sharding of every value without an annotation, and the strategy of every operation."""
 
     argument = "gspmd-decide"
-    summary = "Choose the shardings of values and the ways to run operations that cost least together"
+    summary = "Choose the shardings of all values and the strategies of all operations together, by cost"
 
     effort: str = option(
-        DEFAULT, "fast: values stay as propagation has them; most: search on until the solution is proven the best"
+        DEFAULT, "fast: values keep the shardings of propagation; most: search until the solution is proven optimal"
+    )
+    assume_finite: bool = option(
+        False, "assume that runtime scale factors are finite, so that sums are reduced after scaling"
     )
 
     def run(self, module: Operation) -> None:
         self.decided(module)
 
     def decided(self, module: Operation) -> Decided:
-        """Run the pass; returns what was decided."""
-        return decide(module, self.replicate_unsupported, self.target, self.effort, self.constraints)
+        """Run the pass; returns the decision."""
+        return decide(module, **dataclasses.asdict(self))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided: the values that are not as propagation has them, in program order, and the solution.
+    """The decision: the values whose sharding differs from propagation, in program order, and the solution.
 
-    `problem` has what may be chosen and what that costs.
+    `problem` has the candidates and their costs.
     """
 
     changed: tuple[ChangedValue, ...]
@@ -91,11 +114,12 @@ def decide(
     target: str = "",
     effort: str = DEFAULT,
     constraints: str = WHERE_TAKEN,
+    assume_finite: bool = False,
 ) -> Decided:
-    """Decide in place, with the prices of a target, as `reshard` follows it; returns what was decided.
+    """Decide in place, with the prices of a target; `reshard` then carries the decision out, which is returned.
 
-    Raises UsageError for an effort that is none of `fast`, `default` and `most`, and for constraints that are neither
-    `where-taken` nor `bind`.
+    Raises UsageError for an effort other than `fast`, `default` and `most`, and for constraints other than
+    `where-taken` and `bind`.
     """
     for said, what, known in ((effort, "effort", list(PASSES)), (constraints, "constraints", [WHERE_TAKEN, BIND])):
         if said not in known:
@@ -104,7 +128,8 @@ def decide(
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
     work = WorkBook(every_row(), context_of(module))
-    places = ValuePlaces(annotated, RuleBook(work.table, replicate_unsupported), all_bind=constraints == BIND)
+    rules = RuleBook(work.table, replicate_unsupported)
+    places = ValuePlaces(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
 
     def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
         objective = objective_for(planned_for(target, annotated.mesh))

@@ -1,4 +1,4 @@
-"""What an operation would cost if it were run in another way, and everything else as was decided."""
+"""The cost of an operation with other strategies, if the rest of the decision stays the same."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gspmd.transforms.ir.program import Op
 from gspmd.transforms.paths.placements import Floats, Ints
 
 MOST_WAYS_TOLD = 32
-"""How many ways are told of an operation, the cheapest: there may be hundreds."""
+"""The number of candidates listed for an operation, the cheapest of possibly hundreds."""
 
 
 class Way(NamedTuple):
-    """A way to run an operation: shardings of operands and results, what a device sends for it, and what it costs.
+    """A strategy: the shardings of operands and results, the bytes that a device sends for it, and its cost.
 
-    `time_s` are seconds as the objective counts them, with arithmetic and memory traffic.
+    `time_s` is the cost under the objective, including arithmetic and memory traffic.
     """
 
     shardings: tuple[TensorSharding, ...]
@@ -30,14 +30,14 @@ class Way(NamedTuple):
 
 
 class Alternatives:
-    """The ways to run the operations of a problem that is solved."""
+    """The candidates for the operations of a solved problem."""
 
     def __init__(self, problem: ProblemBuilder, states: list[int]) -> None:
         self._problem, self._states = problem, states
         self._bytes = PriceBook(problem.parts, BYTES_ALONE.hardware)
 
     def of(self, op: Op) -> list[Way]:
-        """The ways that were compared, the cheapest first. What is moved for other operations serves this one, too."""
+        """The candidates, the cheapest first. A reshard for another operation costs nothing here."""
         problem = self._problem
         ways, times = problem.class_of[op.index], problem.places.place[op.index].times
         chosen = self._states[problem.op_variable[op.index]]
@@ -53,7 +53,7 @@ class Alternatives:
         return found
 
     def _moves(self, op: Op, prices: PriceBook) -> Floats:
-        """What all ways take to move operands and results, each value once to each sharding."""
+        """The costs of the reshards of operands and results for all candidates, each value once to each sharding."""
         problem, places = self._problem, self._problem.places
         ways, total, runs = problem.class_of[op.index], np.zeros(1), places.runs[op.index]
         for index, value in enumerate(op.operands):
@@ -70,7 +70,7 @@ class Alternatives:
         return total
 
     def _at_hand(self, op: Op, value: int) -> Ints:
-        """What a value is, and what it is moved to for others."""
+        """The placement of a value, and those to which it is resharded for other operations."""
         problem = self._problem
         source = problem.source(value)
         found = {problem.domains.now(source.value)}

@@ -1,4 +1,4 @@
-"""What every value may be: placements, as the states of a variable."""
+"""The domain of every value: the placements that are the states of its variable."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.paths.placements import AxisParts, Bools, Ints, Placements
 
 Uneven = frozenset[tuple[int, int]]
-"""Sizes, with the numbers of lists of parts that split them unevenly somewhere as propagation has it."""
+"""Sizes, with the numbers of axis lists by which propagation splits them unevenly somewhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """Placements of a table, by number; `key` tells domains apart.
+    """Placements of a table, by number; `key` identifies the domain.
 
-    Of a value that may be taken as constraints say, `taken` has which of them is so, as bits.
+    For a value with optional constraints, `taken` says which of them are used, as bits.
     """
 
     key: int
@@ -30,14 +30,14 @@ class Domain:
     taken: Ints | None = None
 
     def is_taken(self, constraint: int) -> Bools:
-        """In which states the value is taken as a constraint says, by its place among those that are optional."""
-        assert self.taken is not None, "it has constraints that bind nothing"
+        """The states in which an optional constraint, given by its position among these, is used."""
+        assert self.taken is not None, "it has optional constraints"
         found: Bools = (self.taken >> constraint) & 1 == 1
         return found
 
 
 def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
-    """What is split unevenly: nothing else is, as padding is sent and computed with."""
+    """The uneven shardings of propagation; no others are candidates, because padding is sent and computed with."""
     found: set[tuple[int, int]] = set()
     seen: set[tuple[TensorType, TensorSharding]] = set()
     for type_, sharding in zip(places.program.value_type, places.sharding, strict=True):
@@ -51,10 +51,10 @@ def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
 
 
 class Domains:
-    """The domains of a program's values, each kind made once. `fits` says of a size which lists may split it.
+    """The domains of a program's values; equal ones are shared. `fits` maps a size to the axis lists that may split it.
 
-    What a loop carries or reads holds `loop_bytes` more at most. If `values_stay`, a value is as propagation has it, or
-    summands of which the sum is not taken yet.
+    A value that a loop carries or reads may take at most `loop_bytes` more memory than by propagation. With
+    `values_stay`, a value keeps the sharding of propagation, or is partial.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Domains:
         self._known: dict[Hashable, Domain] = {}
 
     def table(self, value: int) -> Placements:
-        """The placements that a value is one of."""
+        """The candidate placements of a value."""
         found = self._tables.get(value)
         if found is None:
             rank = self._places.sharding[self._places.carried[value]].rank
@@ -76,11 +76,11 @@ class Domains:
         return found
 
     def now(self, value: int) -> int:
-        """The number of what a value is as propagation has it."""
+        """The number of a value's placement by propagation."""
         return self.table(value).number(self._places.sharding[self._places.carried[value]])
 
     def of(self, value: int) -> Domain:
-        """What a value may be: one placement, if it is annotated."""
+        """The domain of a value: one placement, if it is annotated."""
         value = self._places.carried[value]
         found = self._of.get(value)
         if found is None:
@@ -88,7 +88,7 @@ class Domains:
         return found
 
     def copies(self, value: int) -> Domain:
-        """What a value may be moved to."""
+        """The placements to which a value may be resharded."""
         table, shape = self.table(value), self._types[value].shape
         return self._interned(("copies", table, shape), table, lambda: self._splits(table, shape, table.finished))
 
@@ -125,7 +125,7 @@ class Domains:
         return sharding in places.ends_like(value)
 
     def _is_held(self, value: int, number: int) -> bool:
-        """Whether a device may hold so much more of what a loop carries or reads."""
+        """Whether a device may use so much more memory for a value that a loop carries or reads."""
         if value not in self._places.names:
             return True
         type_, table = self._types[value], self.table(value)
@@ -145,7 +145,7 @@ class Domains:
         if found is None:
             numbers, taken = make(), None
             content = table, numbers.tobytes(), optional
-            if optional:  # none of the constraints is taken, or one, or all are
+            if optional:  # none of the constraints is used, or one, or all
                 masks = sorted({0, *(1 << bit for bit in range(optional)), (1 << optional) - 1})
                 taken = np.repeat(np.array(masks, np.int64), len(numbers))
                 numbers = np.tile(numbers, len(masks))

@@ -1,6 +1,6 @@
-"""Slices of one value concatenated again, as by rolling it or padding it with itself: one operation that moves once.
+"""Concatenations of slices of one value, as in a roll: one operation with one exchange.
 
-Each slice by itself would spread what it keeps over all shards, only for the concatenation to bring it back.
+Partitioned separately, each slice would be spread over all shards, and the concatenation would move it back.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def join_slices(annotated: AnnotatedProgram) -> bool:
 
 
 def _source(annotated: AnnotatedProgram, op: Op) -> int | None:
-    """The value that all operands are slices of, if joining them pays; else None."""
+    """The value of which all operands are slices, if joining them is cheaper; else None."""
     if op.info.name != CONCATENATE or op.info.results[0].element.startswith("!"):
         return None
     program, dim = annotated.program, op.info.integer("dimension")
@@ -45,7 +45,7 @@ def _source(annotated: AnnotatedProgram, op: Op) -> int | None:
 
 
 def _slice_of(annotated: AnnotatedProgram, value: int, dim: int) -> Op | None:
-    """The slice that makes a value, if it cuts this dimension only, with nothing left out in between."""
+    """The slice that defines a value, if it is contiguous and only along this dimension."""
     definer = annotated.program.value_def[value]
     op = annotated.program.ops[definer] if definer >= 0 else None
     if op is None or op.info.name != SLICE or any(step != 1 for step in op.info.ints("strides")):
@@ -55,7 +55,7 @@ def _slice_of(annotated: AnnotatedProgram, value: int, dim: int) -> Op | None:
 
 
 def _axes_of(annotated: AnnotatedProgram, value: int) -> tuple[Axes, ...]:
-    """How a value is split."""
+    """The sharding of a value."""
     program = annotated.program
     definer = program.value_def[value]
     whole = ((),) * len(program.value_type[value].shape)
@@ -92,7 +92,7 @@ def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
     }
     operand = annotated.program.value_ir[source]
     call = Operation(CUSTOM_CALL, [operand], [op.ir.result.type], attributes, op.ir.location).insert(Point.at(op.ir))
-    # Another concatenation may be of this one's result.
+    # Another concatenation may read this one's result.
     annotated.program.value_ir[op.results[0]] = call.result
     op.ir.replace([call.result])
     for part in {s.index: s for s in made if s is not None}.values():

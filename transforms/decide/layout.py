@@ -1,7 +1,7 @@
-"""How the mesh lies on the machine that a program is decided for.
+"""The placement of the mesh on the target machine.
 
-Which links an axis has depends on where it lies, and where it lies best on what is sent along it. So the mesh is laid
-out for what the program sends as propagation has it, and then everything is decided for that layout.
+The links of an axis depend on its placement, and the best placement depends on the collectives along it. So the mesh is
+first placed for the collectives that propagation implies, and the program is decided for that placement.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Move = tuple[TensorType, TensorSharding, TensorSharding]
 
 
 def is_open(target: str, mesh: Mesh) -> bool:
-    """Whether nobody has said where the devices of a mesh lie on a machine."""
+    """Whether the target does not fix the placement of the devices."""
     return mesh.size > 1 and not mesh.device_ids and is_machine(target) and not read_machine(target).order
 
 
 def laid_out(target: str, builder: ProblemBuilder, solution: Solution) -> str:
-    """A target whose layout is open, with the order of devices that is best for a solution."""
+    """A target without a device order, with the best order for a solution."""
     machine = read_machine(target)
     assert machine.torus is not None, "machines are tori, or switches"
     placement = machine.place(builder.places.annotated.mesh, list(_traffic(builder, solution.states)))
@@ -36,7 +36,7 @@ def laid_out(target: str, builder: ProblemBuilder, solution: Solution) -> str:
 
 
 def _traffic(builder: ProblemBuilder, states: list[int]) -> Iterator[Traffic]:
-    """What the moves of a solution send."""
+    """The traffic of a solution's reshards."""
     planner = builder.prices.planner
     for (type_, source, target), times in _moves(builder, states).items():
         at = source
@@ -47,7 +47,7 @@ def _traffic(builder: ProblemBuilder, states: list[int]) -> Iterator[Traffic]:
 
 
 def _moves(builder: ProblemBuilder, states: list[int]) -> Counter[Move]:
-    """How often values are moved between operations; what several take alike is moved once."""
+    """The reshards between operations with their numbers of runs; equal reshards of a value count once."""
     places, decided = builder.places, shardings(builder, states)
     found: Counter[Move] = Counter()
     seen: set[tuple[int, TensorSharding]] = set()

@@ -1,4 +1,4 @@
-"""Operations that may be applied to partial results before these are summed, as f(a) + f(b) = f(a + b)."""
+"""Operations that may be applied to partial results before the sum, as f(a) + f(b) = f(a + b)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable
 
 from gspmd.transforms.ir.op_info import combiner
 from gspmd.transforms.ir.program import Op
-from gspmd.transforms.ir.reducers import is_identity, is_zero
+from gspmd.transforms.ir.reducers import is_identity, is_one_number, is_zero
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.traits import Traits
 
 
-def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ...]:
-    """The operands that an operation is linear in taken together, none if it is not.
+def linear_operands(op: Op, is_constant: Callable[[int], bool], assume_finite: bool = False) -> tuple[int, ...]:
+    """The operands in which an operation is jointly linear; none if it is not linear.
 
-    `is_constant` says whether a value is a constant.
+    `is_constant` says whether a value is a constant. With `assume_finite`, summands may be scaled with a runtime scalar:
+    an infinite factor would turn summands of opposite signs into NaN.
     """
     traits = traits_of(op.info.name)
     for together in traits.linear:
@@ -23,16 +24,19 @@ def linear_operands(op: Op, is_constant: Callable[[int], bool]) -> tuple[int, ..
             return together
         if op.info.body:
             return together if _adds_to_zeros(op, traits) else ()
-        if traits.looks_up or traits.update is not None:  # the others say where
+        if traits.looks_up or traits.update is not None:  # the other operands are positions
             return together
-        constant = all(is_constant(op.operands[index]) for index in others)
-        if _is_float(op) and constant and not any(is_constant(op.operands[index]) for index in together):
+        scales = all(
+            is_constant(op.operands[index]) or (assume_finite and is_one_number(op.ir.operands[index]))
+            for index in others
+        )
+        if _is_float(op) and scales and not any(is_constant(op.operands[index]) for index in together):
             return together
     return ()
 
 
 def _adds_to_zeros(op: Op, traits: Traits) -> bool:
-    """Whether a single result is what a reducer adds to zeros."""
+    """Whether a single result is a sum that starts from zeros."""
     if len(op.results) != 1 or combiner(op.info) != "add":
         return False
     if traits.update is not None:
@@ -43,7 +47,6 @@ def _adds_to_zeros(op: Op, traits: Traits) -> bool:
 def _is_float(op: Op) -> bool:
     """Whether the result is a float.
 
-    Integer divisions have a remainder, so they are not linear; integer multiplications may stay where they were
-    written.
+    Integer division has a remainder, so it is not linear; integer multiplications need not move.
     """
     return op.info.results[0].element.startswith(("f", "bf"))

@@ -1,8 +1,8 @@
-"""What one solution is better than another for: seconds on a device, of communication, arithmetic and memory traffic.
+"""The objective: seconds on a device, of communication, arithmetic and memory traffic.
 
-Where a target is named, these are its seconds. Where none is, bytes come first: everything else counts 3 % of what
-it takes on a device of the usual order. How long messages and arithmetic take is then not known, and collectives may
-be combined with others, or run beside arithmetic.
+With a target, these are its seconds. Without one, bytes dominate: everything else counts 3 % of its time on a typical
+device, because the times of messages and arithmetic are unknown, and because collectives may be combined or hidden
+behind compute.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import math
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 
 BESIDE_BYTES = 0.03
-"""What latencies, arithmetic and memory traffic count where no target is named: 3 %, as bytes are what is known."""
+"""The weight of latencies, arithmetic and memory traffic without a target: only bytes are known."""
 
 REPEATED = 30.0
-"""How many times its seconds a product counts that devices compute beyond their share.
+"""The weight of the seconds of contractions that a device computes beyond its share.
 
-They are there to share it. As propagation has it, each does a part; what several do alike leaves them idle for that.
+Devices should share contractions; repeated ones waste the other devices.
 """
 
 SURPRISE_S = 1e-11
-"""Seconds that a value costs which lies otherwise than propagation has it: of equal solutions the nearer one is taken.
+"""The cost of a value whose sharding differs from propagation, so that ties go to propagation.
 
-It is less than any collective or memory traffic that a program of some size can save.
+It is smaller than any saving of communication or memory traffic in a program of realistic size.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Objective:
-    """What is added up: seconds on `hardware`, `repeated` times those of repeated products, and surprises.
+    """The terms of the objective: seconds on `hardware`, `repeated` times those of repeated products, and surprise.
 
-    With `next_step` a result that nothing is said of is brought to where an argument of its type lies, as in a loop
-    over steps, in which it becomes that argument.
+    With `next_step`, a result without an annotation is resharded to the argument of its type that it becomes in the
+    next step of a loop.
     """
 
     hardware: Hardware
@@ -43,7 +43,7 @@ class Objective:
 
 
 def objective_for(hardware: Hardware) -> Objective:
-    """The objective for a target, or where none is named."""
+    """The objective for a target, or without one."""
     if hardware != BYTES_FIRST:
         return Objective(hardware)
     usual = Hardware()
@@ -60,4 +60,4 @@ def objective_for(hardware: Hardware) -> Objective:
 BYTES_ALONE = Objective(
     Hardware(1.0, 0.0, math.inf, math.inf, "bytes alone"), repeated=0.0, surprise_s=0.0, next_step=False
 )
-"""What a solution costs under this is how many bytes a device sends."""
+"""The objective under which the cost of a solution is the number of bytes that a device sends."""

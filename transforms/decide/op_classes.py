@@ -1,4 +1,4 @@
-"""What operations may be run as, and what each way costs, once for all that are alike."""
+"""The strategies of operations and their costs, computed once for equal operations."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from gspmd.transforms.paths.placements import Bools, Floats, Ints, Placements
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class OpClass:
-    """The ways to run operations that are alike, by any of their rules: the placement of each tensor, the seconds of
-    the work and of what is sent inside, and whether the local form communicates. `key` tells classes apart.
+    """The strategies of a class of equal operations, by any of their rules: the placement of each tensor, the seconds
+    of the work and of communication inside, and whether the local form communicates. `key` identifies the class.
     """
 
     key: int
@@ -42,10 +42,10 @@ class OpClass:
 
 
 class _OpKind(NamedTuple):
-    """What the ways of an operation depend on: `reference` are the placements that propagation has found, -1 for
-    constants; `linear` are the operands that may be summands, and `held` the manual axes around it. `wanted` are those
-    that a single result is wanted as, where the local form may make it so. `touched` is the memory that it reads and
-    writes for each byte of its tensors.
+    """The key of a class: `reference` are the placements by propagation, -1 for constants; `linear` are the operands
+    that may be partial, and `held` the manual axes around the operation. `wanted` are the placements in which consumers
+    need a single result, if the local form can produce these. `touched` is the memory that it reads and writes for each
+    byte of its tensors.
     """
 
     info: OpInfo
@@ -62,12 +62,12 @@ class _OpKind(NamedTuple):
 
     @property
     def placed(self) -> list[int]:
-        """The same with constants whole."""
+        """The same with replicated constants."""
         return [max(number, 0) for number in self.reference]
 
 
 class OpClasses:
-    """The classes of a program's operations, with what the objective counts of each way."""
+    """The classes of a program's operations, with the cost of each strategy under the objective."""
 
     def __init__(
         self, places: ValuePlaces, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook, ways: WaysBook,
@@ -112,7 +112,7 @@ class OpClasses:
         return OpClass(len(self._known), tensors, cost_s, inside)
 
     def _all_ways(self, kind: _OpKind) -> Iterator[tuple[RuleWays, Floats]]:
-        """By every rule of the operation, the ways and what they cost."""
+        """The strategies and their costs, by every rule of the operation."""
         for rule in (kind.rule, *self._work.other_rules(kind.info)):
             if rule.inference is None:
                 allowed = self._allowed(rule, kind) if self._parts.is_limited else None
@@ -125,7 +125,7 @@ class OpClasses:
                 yield found
 
     def _is_exchanged(self, rule: OpShardingRule, kind: _OpKind) -> bool:
-        """Whether a tensor is split along a factor of which every device needs all, as propagation has it.
+        """Whether propagation splits a tensor along a factor of which every device needs all.
 
         Then another factor may be split instead, even if it does not divide evenly.
         """
@@ -144,10 +144,10 @@ class OpClasses:
         pairs = zip(kind.types, numbers, strict=True)
         return tuple(self._table(len(type_.shape), kind).sharding(number) for type_, number in pairs)
 
-    # ---- what ways cost ----
+    # ---- costs of strategies ----
 
     def _work_s(self, kind: _OpKind, ways: RuleWays) -> Floats:
-        """Seconds of arithmetic or memory traffic on one device, whichever takes longer."""
+        """Seconds of arithmetic or memory traffic on one device, whichever is longer."""
         time_s, flops = self._traffic_s(kind, ways), self._work.flops_of(kind.info)
         if flops:
             time_s = np.maximum(time_s, ways.share * (flops / self._hardware.flops_of(kind.info.operands[0].element)))
@@ -166,9 +166,9 @@ class OpClasses:
         return found
 
     def _with_local_forms(self, kind: _OpKind, ways: RuleWays, cost_s: Floats) -> tuple[RuleWays, Floats]:
-        """The ways that have a local form, with the seconds of what that sends.
+        """The strategies with a local form, and the seconds of its communication.
 
-        Where it communicates, only ways along what some tensor is split over already.
+        If it communicates, only strategies along axes that already split some tensor.
         """
         kept = np.ones(len(cost_s), bool)
         for n in np.nonzero(ways.moves_inside)[0].tolist():
@@ -190,13 +190,13 @@ class OpClasses:
         return True
 
     def _sent_s(self, kind: _OpKind, rule: OpShardingRule, numbers: list[int]) -> float | None:
-        """Seconds of what the local form sends; None where there is none for these placements."""
+        """Seconds of the local form's communication; None if there is no local form for these placements."""
         shardings, count = self._shardings(kind, numbers), len(kind.info.operands)
         local = self._work.local_form(rule, kind.info, shardings[:count], shardings[count:])
         return None if local is None else sum(sent.time_s(self._hardware) for sent in local)
 
     def _as_it_is(self, kind: _OpKind, numbers: list[int]) -> tuple[RuleWays, Floats] | None:
-        """The way that takes and makes all nearly as it is, or is wanted, where factors do not say what can be run."""
+        """The strategy closest to the current and needed placements, for operations not limited by factors."""
         definition = definition_of(self._work.table, kind.info)
         shardings = self._shardings(kind, numbers)
         nearest = None if definition is None else definition.nearest(kind.info, shardings)
@@ -210,8 +210,8 @@ class OpClasses:
         return None if sent_s is None else (ways, self._work_s(kind, ways) + sent_s)
 
     def _taken_apart(self, kind: _OpKind) -> tuple[RuleWays, Floats] | None:
-        """The ways that take summands as they are, along some of the axes, of what is taken apart into them."""
-        if not is_taking_apart(kind.info) or kind.reference[0] < 0:  # a constant is made whole on every device
+        """The strategies that keep summands partial along some axes, for a value that is split into summands."""
+        if not is_taking_apart(kind.info) or kind.reference[0] < 0:  # a constant is computed on every device
             return None
         value, goal = kind.types[0], self._shardings(kind, kind.placed)[1]
         table, wanted = self._table(len(value.shape), kind), partial_sharding(goal)
@@ -224,10 +224,10 @@ class OpClasses:
         found = RuleWays(kind.rule, tensors, np.ones(len(numbers)), np.zeros(len(numbers), bool))
         return found, np.zeros(len(numbers))
 
-    # ---- what devices are to share ----
+    # ---- repeated work ----
 
     def _add_repeated(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]]) -> None:
-        """Let ways of contractions cost what devices compute more than if values stay as they are."""
+        """Charge strategies of contractions for work that devices repeat beyond that of propagation."""
         counted = traits_of(kind.info.name).flops
         if counted is None or counted.kind not in CONTRACTIONS:
             return
@@ -237,9 +237,9 @@ class OpClasses:
             cost_s += self._objective.repeated * whole_s * np.maximum(ways.share - least, 0.0)
 
     def _share_as_it_is(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]], whole_s: float) -> float:
-        """The part of the arithmetic that a device does if values stay as propagation has them.
+        """A device's share of the arithmetic with the shardings of propagation.
 
-        Arithmetic counts beside memory traffic: devices share products that are small, too.
+        Arithmetic counts even if memory traffic dominates, so that small contractions are shared, too.
         """
         best_s, share, count = np.inf, 1.0, len(kind.info.operands)
         for ways, cost_s in found:
@@ -255,7 +255,7 @@ class OpClasses:
         return share
 
     def _share_agreed(self, kind: _OpKind) -> float:
-        """The part that a device does if all is shared that tensors agree on."""
+        """A device's share if all factors on which the tensors agree are split."""
         share = 1.0
         for factor, axes in _agreed(kind.rule, self._split(kind.rule, kind)).items():
             size = kind.rule.sizes[factor]
@@ -263,7 +263,7 @@ class OpClasses:
         return share
 
     def _split(self, rule: OpShardingRule, kind: _OpKind) -> list[FactorAxes]:
-        """The axes of a rule's factors as propagation has them, tensor by tensor."""
+        """The axes of a rule's factors by propagation, tensor by tensor."""
         shardings = self._shardings(kind, kind.placed)
         return [factor_axes(rule, t, sharding) for t, sharding in enumerate(shardings)]
 
@@ -286,7 +286,7 @@ class OpClasses:
 
 
 def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
-    """The factors that several tensors carry and all of these have over the same axes."""
+    """The factors of several tensors that all of these split over the same axes."""
     found: FactorAxes = {}
     for factor in range(len(rule.sizes)):
         carriers = [
@@ -295,7 +295,7 @@ def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
             if any(factor in dim for dim in mapping)
         ]
         if factor in rule.exchanged:
-            continue  # everything moves, one way or the other
+            continue  # all elements move in any case
         if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
             found[factor] = carriers[0]
     return found

@@ -1,4 +1,4 @@
-"""Where the values of a program are made and taken, and which of them may have another sharding."""
+"""The producers and consumers of a program's values, and the values whose sharding may change."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class ValuePlace:
 
     @property
     def taken(self) -> Sequence[int]:
-        """The values that it takes."""
+        """The values that it reads."""
         return (self.value,) if self.op is None else self.op.operands
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangedValue:
-    """The result `index` of an operation, which is given another sharding than propagation has found.
+    """The result `index` of an operation, with another sharding than by propagation.
 
     For an argument of @main, `op` is the function.
     """
@@ -73,14 +73,15 @@ class ValuePlaces:
     operations of repeated layers make in which layer that is, and what it is there.
     With `next_step`, which has of results by number the arguments that they become in the next step, `is_open`: nothing
     but annotations limits what a value may be. What propagation has found, where nobody has annotated anything, says
-    nothing.
+    nothing. `assume_finite` is as in `linear_operands`.
     """
 
     def __init__(
         self, annotated: AnnotatedProgram, rules: RuleBook, next_step: Mapping[int, int] | None = None,
-        all_bind: bool = False,
+        all_bind: bool = False, assume_finite: bool = False,
     ) -> None:  # fmt: skip
         self.annotated, self.program, self._rules = annotated, annotated.program, rules
+        self.assume_finite = assume_finite
         self.is_open, self._next_step, self._all_bind = next_step is not None, next_step or {}, all_bind
         count = len(self.program.value_type)
         self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
@@ -112,7 +113,7 @@ class ValuePlaces:
         self.optional = {} if all_bind else self._find_optional()
 
     def _read_main(self) -> list[TensorSharding]:
-        """Read everything; returns the shardings of the program's results."""
+        """Read the program; returns the shardings of its results."""
         body = self.program.body
         arguments, results = self.annotated.free_ends()
         for number, (value, sharding) in enumerate(zip(body.arguments, self.annotated.arguments, strict=True)):
@@ -141,7 +142,7 @@ class ValuePlaces:
 
     @property
     def free_ends(self) -> Iterable[int]:
-        """The values returned as free results."""
+        """The values returned as results without an annotation."""
         return self._ends_like.keys()
 
     def ends_like(self, value: int) -> list[TensorSharding]:
@@ -173,8 +174,10 @@ class ValuePlaces:
         return value
 
     def _find_optional(self) -> dict[int, list[int]]:
-        """By the value that they constrain, the results of constraints on which nothing hangs: only operations of
-        their own block take them, and none that says where they are to be.
+        """By the value that they constrain, the results of constraints on which nothing hangs.
+
+        Only operations of their own block take them, none of which says where they are to be, and places that say
+        themselves what they need.
         """
         found: dict[int, list[int]] = {}
         results = {place.order: value for value, place in self.same.items()}
@@ -185,7 +188,10 @@ class ValuePlaces:
                 continue
             home = self._home[value]
             if all(
-                (use.op is not None and use.block == home and not traits_of_op(use.op.info).placement)
+                (
+                    use.block == home
+                    and (use.need is not None if use.op is None else not traits_of_op(use.op.info).placement)
+                )
                 or results.get(use.order) in optional
                 for use in self.uses[value]
             ):
@@ -222,7 +228,7 @@ class ValuePlaces:
         return ChangedValue(maker.ir, maker.results.index(value), before, after)
 
     def fits(self, value: int, sharding: TensorSharding) -> bool:
-        """Whether a value may have a sharding.
+        """Whether a value may have this sharding.
 
         An argument of the program is split no further. A result of the type of an argument without annotations, which
         it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
@@ -246,7 +252,7 @@ class ValuePlaces:
         return is_no_finer and sharding.divides(self.program.value_type[value].shape)
 
     def is_limited(self, value: int) -> bool:
-        """Whether not everything fits a value that may change."""
+        """Whether the shardings of a variable value are restricted."""
         if value in self._limits or self.is_open:
             return value in self._limits
         return value in self.names or value in self.boundary or value in self._ends_like
@@ -259,7 +265,7 @@ class ValuePlaces:
         return not any(value in held for held in (self.names, self.again, self.same, self._ends_like))
 
     def are_together(self, value: int, other: int) -> bool:
-        """Whether two values are made in one block."""
+        """Whether two values are defined in one block."""
         return self._home[value] == self._home[other]
 
     def all(self) -> list[ValuePlace]:
@@ -268,24 +274,24 @@ class ValuePlaces:
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
 
     def names_of(self, value: int) -> list[int]:
-        """The values that have the sharding of this one, with itself."""
+        """The values that share the sharding of this one, including itself."""
         return self.names.get(value, [value])
 
     def whole(self, value: int) -> TensorSharding:
-        """A value that every device has all of."""
+        """The sharding of a replicated value."""
         return replicated(self.annotated.mesh, len(self.program.value_type[value].shape))
 
     def may_change(self, value: int) -> bool:
-        """Whether nobody has said how a value is to be split."""
+        """Whether a value has no annotation."""
         value = self.carried[value]
         return value in self.maker or value in self.boundary
 
     def at(self, value: int) -> TensorSharding:
-        """The sharding of a value, as it is decided so far."""
+        """The current sharding of a value."""
         return self.sharding[self.carried[value]]
 
     def _read(self, block: Body, held: Axes, times: int) -> None:
-        """Read a block that is run so many times."""
+        """Read a block that runs so many times."""
         number = self._blocks
         self._blocks += 1
         for op in block.ops:
@@ -368,7 +374,7 @@ class ValuePlaces:
                 self.maker.pop(result, None)
 
     def _is_asked_for(self, value: int, sharding: TensorSharding) -> bool:
-        """Whether a constraint says that a value, which a loop or branch hands on, has this sharding."""
+        """Whether a constraint gives this sharding to a value that a loop or branch returns."""
         return value in self.same and value not in self.maker and self.sharding[value] == sharding
 
     def _read_manual(self, op: Op, held: Axes, number: int, times: int) -> None:
@@ -384,14 +390,14 @@ class ValuePlaces:
         self._want(block.returned, returned, inside, times)
 
     def _want(self, values: Iterable[int], needs: Iterable[TensorSharding | None], block: int, times: int) -> None:
-        """Values are wanted as they are needed; evenly split where that is all that is known."""
+        """Record needs of values: a sharding, or only an even one."""
         self._order += 1
         for value, need in zip(values, needs, strict=True):
             like = value if need is None else -1
             self.uses[value].append(ValuePlace(self._order, block, times, None, value, need, like, self._copies))
 
     def _want_alike(self, values: Iterable[int], others: Iterable[int], block: int, times: int) -> None:
-        """Each value is wanted as another one is."""
+        """Record that each value is needed with the sharding of another one."""
         self._order += 1
         for value, other in zip(values, others, strict=True):
             place = ValuePlace(self._order, block, times, None, value, None, other, self._copies)
@@ -400,7 +406,7 @@ class ValuePlaces:
 
 
 def _is_as_asked(sharding: TensorSharding, asked: TensorSharding) -> bool:
-    """Whether a constraint that asks for something is kept: its open dimensions may be split further."""
+    """Whether a sharding satisfies a constraint, whose open dimensions may be split further."""
     pairs = zip(sharding.dim_axes(), asked.dims, strict=True)
     if not all(starts_with(axes, dim.axes) if dim.is_open else axes == dim.axes for axes, dim in pairs):
         return False
@@ -408,7 +414,7 @@ def _is_as_asked(sharding: TensorSharding, asked: TensorSharding) -> bool:
 
 
 def _handed_on(loop: Op) -> list[int]:
-    """The results of a loop that its body only reads."""
+    """The results of a loop whose carries the body only reads."""
     body = loop.regions[-1]
     ends = zip(loop.results, body.arguments, body.returned, strict=True)
     return [result for result, argument, returned in ends if argument == returned]

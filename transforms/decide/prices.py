@@ -1,11 +1,11 @@
-"""What it takes to bring a value from one placement to another: what the best route takes, or a closed form.
+"""The prices of reshards between placements: those of the best route, or a closed form.
 
-Routes (`paths/routes.py`) are known between some hundred placements. The closed form holds where bytes come first. What
-is new in the goal is sliced first, which costs nothing but memory traffic. Sums over parts that the goal splits a
-dimension over become reduce-scatters, others all-reduces. Parts that change their dimension are exchanged by
-all-to-alls, what is left over is gathered, and where the order of parts differs one permute comes before. For values
-that split evenly this sends as many bytes as the paths of `paths/planner.py`. Where a dimension is split otherwise than
-before, and unevenly, neither holds, and the planner is asked.
+Routes (`paths/routes.py`) are computed for up to some hundred placements. The closed form applies if bytes dominate.
+Axes that are new in the goal are sliced first, which costs only memory traffic. Sums over parts that split a dimension
+of the goal become reduce-scatters, others all-reduces. Parts that change their dimension move by all-to-alls, remaining
+parts are gathered, and if the order of parts differs, one permute comes first. For even values, this sends as many
+bytes as the paths of `paths/planner.py`. If the sharding of a dimension changes and is uneven, the planner computes the
+price.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import RouteBook, Routes, wire_prices
+from gspmd.transforms.paths.routes import RouteBook, Routes, WirePrices
 
 NEVER_S = 1e3
-"""Seconds of what cannot be: more than anything takes, and few enough digits beside what programs do."""
+"""The price of an impossible reshard: more than any real one, without losing precision in sums."""
 
 
 class PriceBook:
-    """Prices of moves on one mesh, in seconds."""
+    """Prices of reshards on one mesh, in seconds."""
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self.parts, self.hardware = parts, hardware
-        self._wires = wire_prices(parts, hardware)
+        self._wires = WirePrices(parts, hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
         self.planner = Planner(parts.mesh, hardware)
         self._routes = RouteBook(hardware)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each of the sources to each of the targets; never where a goal has sums that are taken."""
+        """Seconds from each source to each target; `NEVER` if the target is partial where the source is not."""
         every = self._known.get((type_, table))
         routes = self._routes.of(table)
         if every is None and routes is not None:
@@ -79,7 +79,7 @@ class PriceBook:
             elsewhere = table.where[a, number] != table.where[b, number]
             moved |= np.where(elsewhere, kept & (1 << number), 0)
         gathered = mask_a & ~mask_b
-        stays = np.zeros(kept.shape, bool)  # whether parts of a dimension are to change their order
+        stays = np.zeros(kept.shape, bool)  # whether the parts of a dimension change their order
         late = np.zeros(kept.shape, bool)  # whether parts are scattered that are to come behind exchanged ones
         for dim in range(table.rank):
             left, right = lists[a, dim], lists[b, dim]
@@ -91,7 +91,7 @@ class PriceBook:
         local = table.local(type_.shape, sources)[:, None] * bytes_ / parts.size_of_mask[new]
         goal = table.local(type_.shape, targets)[None, :] * bytes_
         time_s = np.zeros(kept.shape)
-        # What is exchanged meanwhile is less, if sums are taken in parts, and gathered behind it.
+        # If sums are taken by reduce-scatter and gathered later, exchanges in between send less.
         in_parts = np.where((moved != 0) & ~stays, reduced, 0)
         scattered, reduced, gathered = scattered | in_parts, reduced & ~in_parts, gathered | in_parts
         for kind, mask in (("reduce_scatter", scattered), ("all_reduce", reduced)):
@@ -108,7 +108,7 @@ class PriceBook:
             time_s += self._wire_s("all_to_all", part, local)
         for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
             time_s += self._wire_s(kind, mask, local)
-        # Shards that become others of the same shape are permuted at once, whatever they are split over.
+        # Shards of equal shapes are exchanged by one permute, whatever their axes are.
         alike = ((sums_a | sums_b) == 0) & (parts.count[lists[a]] == parts.count[lists[b]]).all(axis=2)
         whole = table.local(type_.shape, sources)[:, None] * bytes_
         once_s = self._wire_s("collective_permute", mask_a | mask_b, whole)
@@ -119,7 +119,7 @@ class PriceBook:
         return np.where((sums_b != 0) & ~is_same, NEVER_S, time_s)
 
     def _wire_s(self, kind: str, mask: Ints, local: Floats) -> Floats:
-        """Seconds of collectives over the parts in masks, on so many bytes of a device."""
-        latency_s, slope = self._wires[kind]
-        found: Floats = latency_s[mask] + slope[mask] * local
+        """Seconds of collectives over the parts in masks, for so many bytes per device."""
+        latency_s, slope = self._wires.of(kind, mask)
+        found: Floats = latency_s + slope * local
         return found

@@ -1,12 +1,12 @@
-"""A program as a problem: what may be chosen, and what each choice costs.
+"""The decision problem of a program: variables, states and costs.
 
-Variables are values, whose states are placements, and operations, whose states are the ways to run them. An operation
-costs its work and what its local form sends; between a value and an operation lies the move from what the value is to
-what the operation needs, or from what the operation makes to what the value is.
+Variables are values, whose states are placements, and operations, whose states are strategies. An operation costs its
+work and the communication of its local form. A pair of a value and an operation costs the reshard between the placement
+of the value and the one that the operation needs or produces.
 
-Some values need no variable of their own. One that a single operation takes is as its maker makes it, or as that
-operation needs it. One that is made as any of its placements is as it is made, unless one move may serve several
-operations. What is fixed, and taken by several, has a variable for what it is moved to for them.
+Some values need no variable. A value with one consumer has the placement in which it is produced or needed. A value
+that its producer can produce in any placement has that placement, unless one reshard may serve several consumers. A
+fixed value with several consumers has a variable for the placement to which it is resharded for them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from gspmd.transforms.decide.solver import Problem
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.tables import Tables
 from gspmd.transforms.decide.ways import WaysBook
+from gspmd.transforms.decide.widened import moved_types
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.ir.types import TensorType, element_bytes
@@ -43,33 +44,33 @@ class HandedOn(NamedTuple):
 
 
 class _Targets(NamedTuple):
-    """Placements that values are moved to, and what tells them apart."""
+    """Placements to which values are resharded, and their key."""
 
     key: Hashable
     numbers: Ints
 
 
 class Copy(NamedTuple):
-    """What a constraint has moved a value to: in every state of the value, or in those that take the constraint."""
+    """The placement to which a constraint reshards a value: in every state, or in those that use the constraint."""
 
     domain: Domain
     optional: int | None = None
 
 
 class TakenFrom(NamedTuple):
-    """Where a value is taken from: itself, or what it is the same as under constraints, and what these have made."""
+    """The source of a value's reshards: the value before its constraints, and the copies that these make."""
 
     value: int
     copies: tuple[Copy, ...]
 
 
 class ProblemBuilder:
-    """Builds the problem of a program whose shardings are complete.
+    """Builds the problem of a propagated program.
 
     `variable_of` has the variables of values, `op_variable` and `class_of` those of operations and their ways, by
-    index; `handed_on` the values without one; `optional_orders` those of constraints that bind nothing. Values of which
-    `alike` says the same have one variable, and moves of a value count as often as `moved` says. If `values_stay` as
-    propagation has them, only ways are chosen.
+    index; `handed_on` the values without one; `optional_orders` those of constraints that bind nothing. Values with
+    equal `alike` share a variable, and reshards of a value count `moved` times. With `values_stay`, values keep the
+    shardings of propagation and only strategies are chosen.
     """
 
     def __init__(
@@ -81,10 +82,10 @@ class ProblemBuilder:
         alike: Mapping[int, Hashable] | None = None,
         moved: Callable[[int], float] = lambda value: 1.0,
     ) -> None:
-        self.places, self.types = places, places.program.value_type
+        self.places, self.types = places, moved_types(places.program)
         self.objective, self.work = objective, work
         self._conditions = values_stay, alike, moved
-        self._given = list(places.sharding)  # as propagation has them, and not as they are decided later
+        self._given = list(places.sharding)  # as by propagation, not as decided later
         needs = {use.need for uses in places.needs.values() for use in uses if use.need is not None}
         self.parts = AxisParts(places.annotated.mesh, {*places.sharding, *places.results, *needs})
         self.prices, self.tables = PriceBook(self.parts, self.objective.hardware), Tables()
@@ -99,13 +100,13 @@ class ProblemBuilder:
         self._moved = moved
         self.optional_orders = {places.same[each].order for results in places.optional.values() for each in results}
         self._alike = _alike_in_layers(places) | dict(alike or {})
-        self._shared: dict[Hashable, int] = {}  # the variables of what is alike
+        self._shared: dict[Hashable, int] = {}  # the shared variables
         self._looked_at: set[int] = set()  # values of which it is known whether they are handed on
         self._copies: dict[int, int] = {}
         self._same: dict[Hashable, bool] = {}
 
     def build(self) -> Problem:
-        """The variables, and what they cost."""
+        """The variables and their costs."""
         for place in self.places.place.values():
             self._add_op(place)
         for use in self.places.all():
@@ -115,17 +116,17 @@ class ProblemBuilder:
         return self.problem
 
     def priced_by(self, objective: Objective) -> Problem:
-        """The same problem under another objective, built anew: it has the same variables and states."""
+        """The same problem under another objective, built again, with the same variables and states."""
         decided, self.places.sharding = self.places.sharding, list(self._given)
         try:
             found = ProblemBuilder(self.places, self.work, objective, *self._conditions).build()
         finally:
             self.places.sharding = decided
-        assert found.sizes == self.problem.sizes, "an objective says nothing of what may be chosen"
+        assert found.sizes == self.problem.sizes, "an objective does not change the states"
         return found
 
     def shardings_of(self, op: Op, state: int) -> tuple[TensorSharding, ...]:
-        """What an operation takes and makes if it is run in one of its ways."""
+        """The placements of operands and results under one of an operation's strategies."""
         values = (*op.operands, *op.results)
         return tuple(
             self.domains.table(value).sharding(int(numbers[state]))
@@ -135,14 +136,14 @@ class ProblemBuilder:
     # ---- variables ----
 
     def _variable(self, value: int) -> int:
-        """The variable of a value that may change."""
+        """The variable of a value whose sharding may change."""
         value = self.places.carried[value]
         found = self.variable_of.get(value)
         if found is None:
             domain, now = self.domains.of(value), self.domains.now(value)
             found = self._once(value, ("value", domain.key), lambda: self._new_variable(value, domain))
 
-            # What propagation has found stays where nothing costs less, and what constraints say is taken.
+            # Ties go to propagation and to constraints.
             def surprise() -> Floats:
                 unlike: Floats = np.where(domain.numbers == now, 0.0, self.objective.surprise_s)
                 if domain.taken is not None:
@@ -156,7 +157,7 @@ class ProblemBuilder:
         return found
 
     def _add_optional(self, constraint: int) -> None:
-        """Let states of a value that take a constraint cost the move to what that says."""
+        """Charge states of a value that use a constraint for the reshard to it."""
         places, tables = self.places, self.tables
         place = places.same[constraint]
         source = self.source(place.value, place.order)
@@ -172,7 +173,7 @@ class ProblemBuilder:
         self.problem.add(self.variable_of[places.carried[source.value]], tables.times(taken, times))
 
     def _once(self, value: int, kind: Hashable, make: Callable[[], int]) -> int:
-        """The variable of this kind for a value, or what makes it: one for all that are alike in layers."""
+        """The variable of this kind for a value or its producer, shared by corresponding ones of all layers."""
         alike = self._alike.get(value)
         if alike is None:
             return make()
@@ -182,7 +183,7 @@ class ProblemBuilder:
         return found
 
     def _new_variable(self, value: int, domain: Domain) -> int:
-        """That of the operation which makes a value, if they have the same states; else a new one."""
+        """The variable of a value's producer, if it has the same states; else a new one."""
         maker = self.places.maker.get(value)
         if maker is not None and maker.index in self.op_variable and len(maker.results) == 1:
             ways, number = self.class_of[maker.index], len(maker.operands)
@@ -192,11 +193,11 @@ class ProblemBuilder:
         return self.problem.variable(len(domain.numbers))
 
     def _serves_several(self, value: int) -> bool:
-        """Whether one move of a value may serve several that take it; elementwise operations run as it is made."""
+        """Whether one reshard of a value may serve several consumers; elementwise operations follow their operand."""
         return len(self.places.uses[value]) > 1
 
     def _op_variable(self, op: Op, ways: OpClass) -> int:
-        """That of an operation: one for all that are alike in layers, or that of what leads to it."""
+        """The variable of an operation: shared by corresponding ones of all layers, or that of its producer."""
 
         def make() -> int:
             before = self._variable_before(op, ways)
@@ -205,9 +206,9 @@ class ProblemBuilder:
         return self._once(op.results[0], ("op", ways.key), make) if op.results else make()
 
     def _variable_before(self, op: Op, ways: OpClass) -> int | None:
-        """That of an operation whose result only this one takes, if they have the same states.
+        """The variable of a producer with only this consumer, if it has the same states.
 
-        What could be moved between the two can be moved before or behind both.
+        A reshard between the two can take place before or after both instead.
         """
         for index, value in enumerate(op.operands):
             ends = self._ends(value)
@@ -227,7 +228,7 @@ class ProblemBuilder:
         return found
 
     def _ends(self, value: int) -> HandedOn | None:
-        """Where a value is made and taken, if one operation takes it, once, and nothing else."""
+        """The producer and the consumer of a value with exactly one use."""
         if value not in self._looked_at:
             self._looked_at.add(value)
             ends = self._find_ends(value)
@@ -270,7 +271,7 @@ class ProblemBuilder:
                 self._leave(value, number, op, times)
 
     def _hand_on(self, value: int, ends: HandedOn, times: float) -> None:
-        """Bring a value from how one operation makes it to how the next one needs it."""
+        """Charge the reshard of a value between its producer and its only consumer."""
         made, needed, type_ = self.class_of[ends.maker.index], self.class_of[ends.user.index], self.types[value]
         sources, targets, table = made.tensors[ends.made], needed.tensors[ends.taken], self.domains.table(value)
         name = "on", type_, made.key, ends.made, needed.key, ends.taken
@@ -280,7 +281,7 @@ class ProblemBuilder:
             self.problem.join(a, b, self.tables.times(moves, times * self._moved(value)))
 
     def _take(self, value: int, indices: list[int], op: Op, times: float) -> None:
-        """Bring a value to what an operation needs it as, once to each."""
+        """Charge the reshards of a value to the placements that an operation needs, once each."""
         ways, runs = self.class_of[op.index], self.places.runs[op.index]
         source = self.source(value, self.places.place[op.index].order)
         count, times = runs[indices[0]] if runs else 1, times * self._moved(value)
@@ -297,7 +298,7 @@ class ProblemBuilder:
                 self._connect(source.value, self.op_variable[op.index], self.tables.times(table, times))
 
     def _before_loop(self, table: int, value: int, targets: _Targets, count: int) -> int:
-        """The costs of moves that are made once before a loop, which needs them so many times, if they hold little."""
+        """The costs of reshards that run once before a loop, if their results need little memory."""
 
         def make() -> Floats:
             few = self._held_bytes(value, targets.numbers) <= self.objective.hardware.loop_bytes
@@ -306,20 +307,20 @@ class ProblemBuilder:
         return self.tables.number(("before loop", table, self.domains.of(value).key, self.types[value], count), make)
 
     def _held_bytes(self, value: int, numbers: Ints) -> Floats:
-        """How much more a device holds of a value in each of these placements, than in each that the value may have."""
+        """The additional memory of a value in each of these placements, compared with each of its states."""
         type_, domain = self.types[value], self.domains.of(value)
         held, before = (domain.table.local(type_.shape, each) for each in (numbers, domain.numbers))
         found: Floats = (held[None, :] - before[:, None]) * element_bytes(type_.element)
         return found
 
     def _unless_same(self, table: int, ways: OpClass, index: int, other: int) -> int:
-        """The costs of moves to an operand, of which none is needed where another operand is needed as the same."""
+        """The costs of reshards to an operand, without those shared with another operand."""
         same = ways.tensors[index] == ways.tensors[other]
         name = "once", table, ways.key, index, other
         return self.tables.number(name, lambda: np.where(same[None, :], 0.0, self.tables[table]))
 
     def _leave(self, value: int, number: int, op: Op, times: float) -> None:
-        """Bring a result from how it is made to what it is."""
+        """Charge the reshard of a result from the produced placement to that of the value."""
         variable, ways, type_ = self.op_variable[op.index], self.class_of[op.index], self.types[value]
         if self.places.may_change(value) and self._variable(value) == variable:
             return
@@ -329,16 +330,16 @@ class ProblemBuilder:
         self._connect(value, variable, self.tables.times(self.tables.turned(moves), times * self._moved(value)))
 
     def _connect(self, value: int, variable: int, table: int) -> None:
-        """Let pairs of a value (rows) and a variable cost this; of a value that is fixed, the variable alone."""
+        """Add a cost for pairs of a value (rows) and a variable; for a fixed value, for the variable alone."""
         if self.places.may_change(value):
             self.problem.join(self._variable(value), variable, table)
         else:
             self.problem.add(variable, self.tables.row(table, 0))
 
-    # ---- moves ----
+    # ---- reshards ----
 
     def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Copy, ...], targets: _Targets) -> int:
-        """The table of moves from the states of a domain to others, or from what else is at hand, if that is nearer."""
+        """The table of reshards from the states of a domain to others, or from a copy if that is cheaper."""
 
         def make() -> Floats:
             least = self.prices.moves(type_, domain.table, domain.numbers, targets.numbers)
@@ -351,7 +352,7 @@ class ProblemBuilder:
         return self.tables.number(name, make)
 
     def source(self, value: int, before: int | None = None) -> TakenFrom:
-        """Where a value is taken from, and what constraints have moved it to there, before a place or at all."""
+        """The source of a value's reshards and the copies that constraints have made, before a place or at all."""
         places, root = self.places, self.places.constrained(value)
         if places.is_free[root]:
             return TakenFrom(value, ())
@@ -364,13 +365,13 @@ class ProblemBuilder:
                     continue
                 pending.append(again)
                 is_made = before is None or places.same[again].order < before
-                # What a fixed value is moved to for several is chosen anyway, and may be what a constraint says.
+                # The common placement of a fixed value is a variable anyway, and may be that of a constraint.
                 if is_made and not (is_fixed and again in optional):
                     found.append(Copy(self.domains.of(again), optional.get(again)))
         return TakenFrom(root, tuple(found))
 
     def _is_shared(self, value: int) -> bool:
-        """Whether several places take a fixed value, or what constraints make of it."""
+        """Whether a fixed value, or the result of its constraints, has several consumers."""
         users, pending = set[int](), [value]
         while pending:
             each = pending.pop()
@@ -379,7 +380,7 @@ class ProblemBuilder:
         return len(users) > 1
 
     def is_taken(self, value: int, number: int, states: list[int]) -> bool:
-        """Whether a solution takes a value as one of its constraints that bind nothing says, by number."""
+        """Whether a solution uses an optional constraint of a value, given by number."""
         value = self.places.carried[value]
         if value in self.variable_of:
             return bool(self.domains.of(value).is_taken(number)[states[self.variable_of[value]]])
@@ -393,13 +394,13 @@ class ProblemBuilder:
         return bool(moves[0] == moves.min()) and self._is_run_with(constraint, target, states)
 
     def copy(self, value: int, states: list[int]) -> int | None:
-        """The placement that a fixed value is moved to for several operations; None where each takes the value."""
+        """The placement to which a fixed value is resharded for several consumers; None if there is none."""
         if value not in self._copies or not states[self._copies[value]]:  # the first state is for none
             return None
         return int(self.domains.copies(value).numbers[states[self._copies[value]] - 1])
 
     def _is_run_with(self, value: int, placement: int, states: list[int]) -> bool:
-        """Whether a solution runs an operation that takes a value with this placement of it."""
+        """Whether a solution has a consumer of the value with this placement of it."""
         for op in (use.op for use in self.places.uses[value] if use.op is not None):
             ways, state = self.class_of[op.index], states[self.op_variable[op.index]]
             tensors = zip(op.operands, ways.tensors, strict=False)
@@ -429,7 +430,7 @@ class ProblemBuilder:
             self.problem.join(copy, variable, either)
 
     def _copy_variable(self, value: int, domain: Domain, times: float, count: int) -> int:
-        """The variable of what a fixed value is moved to for several operations; its first state is for none."""
+        """The variable for the placement to which a fixed value is resharded for several consumers; state 0 is none."""
         found = self._copies.get(value)
         if found is None:
             own = self.domains.of(value)
@@ -446,10 +447,10 @@ class ProblemBuilder:
             self.problem.add(found, self.tables.times(row, times))
         return found
 
-    # ---- what is wanted elsewhere ----
+    # ---- needs besides operations ----
 
     def _add_need(self, use: ValuePlace) -> None:
-        """Bring a value to what a place that is no operation wants: a placement, or what another value is."""
+        """Charge the reshard of a value to a need that is not an operation: a placement, or that of another value."""
         places, tables, source = self.places, self.tables, self.source(use.value, use.order)
         root, other = source.value, places.carried[use.like] if use.need is None else -1
         if use.need is not None:
@@ -477,7 +478,7 @@ class ProblemBuilder:
             self.problem.constant += float(tables[table][0, 0])
 
     def _add_ends(self) -> None:
-        """A free result is an argument of the next step: bring it to where that lies."""
+        """Charge the reshard of a result to the argument that it becomes in the next step."""
         for value in self.places.free_ends:
             if self.places.may_change(value):
                 table = self._moves(self.types[value], self.domains.of(value), (), self._ends_of(value))
@@ -496,18 +497,18 @@ class ProblemBuilder:
         return _Targets(("ends", numbers.tobytes()), numbers)
 
     def _is_end(self, domain: Domain, shape: tuple[int, ...]) -> Bools:
-        """Which states a result of the program may be returned as."""
+        """The states in which a result of the program may be returned."""
         found: Bools = (domain.table.partial[domain.numbers] == 0) & domain.table.is_even(shape, domain.numbers)
         return found
 
     def _evenly(self, domain: Domain, shape: tuple[int, ...]) -> list[int]:
-        """What is left of the uneven states of a domain where nothing is to be padded."""
+        """The even parts of the uneven states of a domain."""
         uneven = domain.numbers[~domain.table.is_even(shape, domain.numbers)]
         found = [domain.table.sharding(int(number)).evenly(shape) for number in uneven]
         return [domain.table.number(each) for each in found if all(map(self.parts.has, each.dim_axes()))]
 
     def end(self, value: int, state: int) -> int:
-        """The placement of a free result that is a value in this state: sums are taken and padding left off.
+        """The placement of a result without an annotation for this state of its value: not partial, and even.
 
         Where propagation has it as an argument of its type lies, and that is a part of what a device has, it is that.
         """
@@ -523,13 +524,13 @@ class ProblemBuilder:
 
 
 def _is_part(sharding: TensorSharding, of: TensorSharding) -> bool:
-    """Whether a device's shard is a part of what it has of a value in another sharding."""
+    """Whether a device's shard is contained in its shard under another sharding."""
     pairs = zip(sharding.dim_axes(), of.dim_axes(), strict=True)
     return not of.unreduced and all(starts_with(axes, held) for axes, held in pairs)
 
 
 def _alike_in_layers(places: ValuePlaces) -> dict[int, Hashable]:
-    """What values of layers that repeat are of their layer: those of two layers that are the same are decided alike."""
+    """The positions of values in their repeated layers; values at equal positions are decided alike."""
     program = places.program
     arguments, found = set(program.body.arguments), dict[int, Hashable]()
     for value, (_, what) in places.in_layers.items():

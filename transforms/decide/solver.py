@@ -1,10 +1,9 @@
-"""The least of a sum of costs of variables and of pairs of these, with a proven bound.
+"""Minimize a sum of unary and pairwise costs, with a lower bound.
 
-What has at most two neighbours is eliminated, exactly. For what is left, messages between neighbours make a lower
-bound as large as they can, and solutions are read off them: sequential tree-reweighted message passing (Kolmogorov,
-Convergent Tree-Reweighted Message Passing for Energy Minimization, 2006). Variables are taken in the order of the
-program. The best mixture of the solutions that were read is found exactly: most variables are alike in all of them, and
-the others have few states.
+Variables with at most two neighbors are eliminated exactly. For the rest, messages between neighbors raise a lower
+bound, and solutions are read from them: sequential tree-reweighted message passing (Kolmogorov, Convergent
+Tree-Reweighted Message Passing for Energy Minimization, 2006). Variables are processed in program order. The best
+combination of the solutions read is found exactly: most variables have one state in all of them, and the others few.
 """
 
 from __future__ import annotations
@@ -20,20 +19,22 @@ from gspmd.transforms.decide.tables import Tables
 from gspmd.transforms.paths.placements import Floats, Ints
 
 GAP = 1e-3
-"""How far from the bound a solution may be, as a part of it, to be taken without looking further."""
+"""The relative gap at which the search stops."""
 
 EVERY = 3
-"""After how many passes a solution is read, at first, and later after half as many as there were: reading takes time
-that messages could have."""
+"""Rounds of messages before the first solution is read; later, after half as many rounds as before.
+
+Reading competes with messages for time.
+"""
 
 FEW = 2.0
-"""How many states a variable keeps, on average, where the best of few is found exactly: as many as take no longer."""
+"""The average number of states per variable for which the best solution is found exactly without taking longer."""
 
 FEWER = 0.5
-"""What part of the states is left at most before the others are taken out, which takes about as long as a pass."""
+"""The fraction of remaining states below which the others are removed, which takes about as long as a round."""
 
 MOST_STATES = 1 << 14
-"""How many states two variables may have that are made one, which bounds what their tables hold."""
+"""The largest number of states of two variables that are merged, which bounds the size of tables."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,17 +48,17 @@ class Problem:
     constant: float = 0.0
 
     def variable(self, size: int) -> int:
-        """A new one."""
+        """Add a variable."""
         self.sizes.append(size)
         self.unary.append(None)
         return len(self.sizes) - 1
 
     def add(self, variable: int, table: int) -> None:
-        """Let states cost this besides."""
+        """Add a cost to states."""
         self.unary[variable] = self.tables.plus(self.unary[variable], table)
 
     def join(self, a: int, b: int, table: int) -> None:
-        """Let pairs of states cost this besides: rows are those of `a`."""
+        """Add a cost to pairs of states: rows are those of `a`."""
         if a == b:
             self.add(a, self.tables.diagonal(table))
             return
@@ -67,14 +68,14 @@ class Problem:
         self.edges[a, b] = table if known is None else self.tables.plus(known, table)
 
     def cost(self, states: Sequence[int]) -> float:
-        """What a solution costs."""
+        """The cost of a solution."""
         total = self.constant + sum(self.tables[u][states[v]] for v, u in enumerate(self.unary) if u is not None)
         return float(total + sum(self.tables[t][states[a], states[b]] for (a, b), t in self.edges.items()))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Solution:
-    """A state for each variable, what they cost, and what any solution costs at least."""
+    """A state for each variable, their cost, and a lower bound of any cost."""
 
     states: list[int]
     cost: float
@@ -82,12 +83,12 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """How much less the best may cost, as a part of the bound."""
+        """The relative distance from the optimum, at most."""
         return (self.cost - self.bound) / self.bound if self.bound > 0 else 0.0
 
 
 def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
-    """The best solution that is found while messages are passed so often, and until no better one was read so often."""
+    """The best solution found within so many rounds of messages and so many reads without an improvement."""
     rest = _Elimination(problem)
     rest.eliminate()
     core = rest.left()
@@ -106,33 +107,35 @@ def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
 
 
 class _Elimination:
-    """A problem of which variables are taken out one after the other, such that the others know what that costs."""
+    """A problem whose variables are eliminated one after the other, with their costs moved to their neighbors."""
 
     def __init__(self, problem: Problem) -> None:
         self.tables, self.sizes = problem.tables, list(problem.sizes)
         self.unary = list(problem.unary)
-        self.neighbours: list[dict[int, int]] = [{} for _ in problem.sizes]  # by neighbour: the table, own rows first
+        self.neighbours: list[dict[int, int]] = [
+            {} for _ in problem.sizes
+        ]  # by neighbor: the table, with the variable's own states as rows
         for (a, b), table in problem.edges.items():
             self.neighbours[a][b] = table
-            self.neighbours[b][a] = -1 - table  # turned when it is needed
+            self.neighbours[b][a] = -1 - table  # transposed on demand
         self.constant = problem.constant
         self._gone = bytearray(len(self.sizes))
-        # What was taken out: its neighbours and the number of its choices; or the two that became one variable.
+        # Eliminated variables: the neighbors and the table of choices; or the two variables that were merged.
         self._done: list[tuple[int, tuple[int, ...], int]] = []
 
     def table(self, a: int, b: int) -> int:
-        """The costs of pairs of two neighbours; rows are those of the first."""
+        """The pair costs of two neighbors; rows are states of the first."""
         found = self.neighbours[a][b]
         if found < 0:
             found = self.neighbours[a][b] = self.tables.turned(-1 - found)
         return found
 
     def left(self) -> list[int]:
-        """What is still there."""
+        """The remaining variables."""
         return [v for v in range(len(self.sizes)) if not self._gone[v]]
 
     def eliminate(self, exactly: bool = False) -> None:
-        """Take out all that has at most two neighbours; or everything, as far as tables stay small."""
+        """Eliminate all variables with at most two neighbors; or all, as far as tables stay small."""
         self._settle()
         queue = [(len(near), v) for v, near in enumerate(self.neighbours)]
         heapq.heapify(queue)
@@ -153,7 +156,7 @@ class _Elimination:
                 heapq.heappush(queue, (len(self.neighbours[u]), u))
 
     def _settle(self) -> None:
-        """Let neighbours pay for what has no choice."""
+        """Move the costs of a variable with one state to its neighbors."""
         for v, size in enumerate(self.sizes):
             if size == 1 and len(self.neighbours[v]) > 2:
                 for u in list(self.neighbours[v]):
@@ -163,7 +166,7 @@ class _Elimination:
                     del self.neighbours[u][v], self.neighbours[v][u]
 
     def _make_two(self, v: int, queue: list[tuple[int, int]]) -> bool:
-        """Make neighbours of a variable one until there are two; returns whether these have few enough states."""
+        """Merge neighbors of a variable until two are left; returns whether these have few enough states."""
         while len(self.neighbours[v]) > 2:
             a, b = sorted(self.neighbours[v], key=lambda u: self.sizes[u])[:2]
             if self.sizes[a] * self.sizes[b] > MOST_STATES:
@@ -175,7 +178,7 @@ class _Elimination:
         return True
 
     def _merge(self, a: int, b: int) -> int:
-        """Make one variable of two, with a state for each pair."""
+        """Merge two variables into one with a state for each pair."""
         tables, sizes = self.tables, (self.sizes[a], self.sizes[b])
         costs = np.zeros(sizes) if b not in self.neighbours[a] else tables[self.table(a, b)]
         for v, shape in ((a, (-1, 1)), (b, (1, -1))):
@@ -227,7 +230,7 @@ class _Elimination:
         return near
 
     def solution(self, states: dict[int, int], cost: float, bound: float) -> Solution:
-        """That of everything, from the states of what is left; what these cost, and cost at least."""
+        """The solution for all variables, from the states of the remaining ones, their cost and its lower bound."""
         states = dict(states)
         for v, near, choice in reversed(self._done):
             if choice == -1:
@@ -241,18 +244,18 @@ class _Elimination:
 
 
 class _Messages:
-    """Message passing among the variables that are left.
+    """Message passing among the remaining variables.
 
-    `rows[n]` are the costs of a variable's states and, one row each, the messages from its neighbours.
+    `rows[n]` are the costs of a variable's states and, one row each, the messages from its neighbors.
     """
 
     def __init__(self, rest: _Elimination, core: list[int]) -> None:
         number = {v: n for n, v in enumerate(core)}
         tables = self.tables = rest.tables
         self.rows: list[Floats] = []
-        self._beyond: list[Floats] = []  # by variable: how much more than the bound before it costs to have each state
-        self._few = FEW  # how many states a variable may keep, as far as is known
-        self._most = math.inf  # the most of that which a better solution may have
+        self._beyond: list[Floats] = []  # by variable: the cost of each state above the previous bound
+        self._few = FEW  # the number of states that a variable may keep, as far as is known
+        self._most = math.inf  # the largest such cost of a state in a better solution
         for v in core:
             rows = np.zeros((len(rest.neighbours[v]) + 1, rest.sizes[v]))
             if (unary := rest.unary[v]) is not None:
@@ -275,9 +278,9 @@ class _Messages:
         self.weight = [1.0 / max(len(b), len(a), 1) for b, a in zip(self.before, self.after, strict=True)]
 
     def run(self, passes: int, patience: int, constant: float) -> tuple[list[int], float, float, int]:
-        """The best solution of the core, what it costs, and costs at least; `constant` is what the rest costs.
+        """The best solution of the core, its cost and lower bound; `constant` is the cost of the rest.
 
-        With the number of passes that are left, if most states turn out to be too dear for any better solution.
+        Also the number of remaining rounds, if most states turn out to be too expensive for any better solution.
         """
         best, least, bound, next_read, in_vain = self._read(forward=True), math.inf, -math.inf, EVERY, 0
         for number in range(1, passes + 1):
@@ -301,9 +304,9 @@ class _Messages:
         return best, least, bound, 0
 
     def without_dear_states(self, constant: float) -> tuple[Problem, list[Ints]]:
-        """The problem that is left without the states of which the bound says that no better solution has them.
+        """The problem without the states that the bound excludes from any better solution.
 
-        With the states that are kept. Costs are as messages have moved them, so that nothing is to be sent again.
+        Also the states that are kept. Costs include the messages, so that none has to be sent again.
         """
         smaller, made = Problem(self.tables, constant=constant), self.tables.made
         kept = [np.nonzero(more <= self._most)[0] for more in self._beyond]
@@ -326,9 +329,9 @@ class _Messages:
                     reduce(table + (share - here), axis=1, out=there)
 
     def _backward(self) -> tuple[float, list[Floats]]:
-        """The same back; returns what any solution costs at least, and of each state of a variable how much more.
+        """The backward pass; returns the lower bound, and the cost of each state above it.
 
-        That is on top of what the bound was before these messages: on top of what it is now, it may be too much.
+        These costs are above the bound before these messages; above the new bound they may be overestimates.
         """
         bound = 0.0
         beyond: list[Floats] = []
@@ -348,9 +351,9 @@ class _Messages:
         return float(bound), beyond[::-1]
 
     def _read(self, forward: bool) -> list[int]:
-        """A solution: what is best with the neighbours that are read already, and the messages of the others.
+        """Read a solution: each state is the best for the neighbors already read and the messages of the others.
 
-        Forward, after messages have come back; or backward, after they have gone forward.
+        Forward after a backward pass, or backward after a forward pass.
         """
         states = [0] * len(self.rows)
         order = range(len(self.rows)) if forward else reversed(range(len(self.rows)))
@@ -365,9 +368,9 @@ class _Messages:
         return states
 
     def _best_of_few(self, solutions: list[list[int]]) -> tuple[list[int], float, float]:
-        """The best solution of the states that cost least beyond the bound, and those of some solutions.
+        """The best solution among the states with the least cost above the bound and those of some solutions.
 
-        With what it costs, and up to how much beyond the bound all solutions were compared.
+        Also its cost, and the cost above the bound up to which all solutions were compared.
         """
         beyond = self._beyond
         listed = np.sort(np.concatenate(beyond))
@@ -381,14 +384,14 @@ class _Messages:
             if found is not None:
                 self._few = min(2 * self._few, FEW)
                 return found, self._cost(found), width
-            if self._few <= 1:  # then of fewer solutions
+            if self._few <= 1:  # then from fewer solutions
                 if len(solutions) == 1:
                     return solutions[0], self._cost(solutions[0]), 0.0
                 solutions = sorted(solutions, key=self._cost)[:-1]
             self._few /= 2
 
     def _best_of(self, kept: list[Ints]) -> list[int] | None:
-        """The best solution of which every variable has one of these states; None if that takes too much."""
+        """The best solution with these states; None if that takes too long."""
         smaller = Problem(self.tables)
         made = self.tables.made
         places = [smaller.variable(len(states)) for states in kept]

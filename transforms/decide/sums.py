@@ -1,4 +1,4 @@
-"""Where sums over devices may still be open: what makes summands, and which operations take them as they are."""
+"""Partial values: which operations may leave their results partial, and which accept partial operands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gspmd.transforms.ir.reducers import is_zero
 
 
 class Sums:
-    """What of a program may be left as summands, worked out when it is asked for."""
+    """The values of a program that may be partial, computed on demand."""
 
     def __init__(self, places: ValuePlaces) -> None:
         self._places = places
@@ -19,19 +19,19 @@ class Sums:
         self._comes_apart: dict[int, bool] = {}
 
     def linear(self, op: Op) -> tuple[int, ...]:
-        """The operands that an operation may take as summands, all of them together, and leave the sum open."""
+        """The operands that an operation may read as partial values together, producing a partial result."""
         found = self._linear.get(op.index)
         if found is None:
             found = ()
             if len(op.results) == 1 and (not op.ir.regions or op.info.body):
-                found = linear_operands(op, self._places.is_free.__getitem__)
+                found = linear_operands(op, self._places.is_free.__getitem__, self._places.assume_finite)
                 if not all(self.comes_apart(op.operands[index]) for index in found):
                     found = ()
             self._linear[op.index] = found
         return found
 
     def comes_apart(self, value: int) -> bool:
-        """Whether what makes a value may leave it as summands."""
+        """Whether the producer of a value may leave it partial."""
         value = self._places.carried[value]
         found = self._comes_apart.get(value)
         if found is None:
@@ -51,9 +51,9 @@ class Sums:
         return rule.combiner == "add" and (sums or bool(self.linear(op)))
 
     def _hands_on(self, value: int) -> bool:
-        """Whether a loop may carry summands from step to step, or branches return them: from zeros, or from others.
+        """Whether a loop may carry, or branches may return, a partial value: from zeros or other partial values.
 
-        What is carried is taken to be summands until something is found for which it cannot be.
+        A carry is assumed to be partial until a use excludes it.
         """
         places = self._places
         op = places.maker.get(value)
@@ -72,7 +72,7 @@ class Sums:
         return self._places.is_free[value] and is_zero(self._places.program.value_ir[value])
 
     def stays_apart(self, value: int) -> bool:
-        """Whether a value may be summands for all that take it."""
+        """Whether all consumers of a value accept it as partial."""
         places = self._places
         if value in places.boundary or value not in places.maker or not self.comes_apart(value):
             return False

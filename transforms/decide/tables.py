@@ -1,7 +1,7 @@
-"""Costs as arrays by number, so that what is computed from equal ones is computed once.
+"""Interned tables of costs, so that computations on equal tables run once.
 
-Programs repeat themselves: layers, heads, gradients of weights alike. What is made of the same tables in the same way
-is the same table, so that one of many equal parts of a problem is solved, and the others are looked up.
+Programs are repetitive: layers, heads, gradients of weights. The same function of the same tables is the same table, so
+that one of many equal parts of a problem is solved and the others are looked up.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from gspmd.transforms.paths.placements import Floats, Ints
 
 
 class Tables:
-    """Vectors of unary costs, and matrices of costs of pairs, each with a number."""
+    """Vectors of unary costs and matrices of pair costs, each with a number."""
 
     def __init__(self) -> None:
         self.arrays: list[Floats] = []
-        self.choices: list[Ints] = []  # what was chosen where something was eliminated
+        self.choices: list[Ints] = []  # the choices of eliminated variables
         self._known: dict[Hashable, int] = {}
         self._chosen: dict[Hashable, int] = {}
 
@@ -26,7 +26,7 @@ class Tables:
         return self.arrays[number]
 
     def number(self, key: Hashable, make: Callable[[], Floats]) -> int:
-        """The table with this key, made if it is new."""
+        """The table with this key, computed if it is new."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._add(make())
@@ -37,7 +37,7 @@ class Tables:
         return len(self.arrays) - 1
 
     def made(self, array: Floats) -> int:
-        """A table that is like no other."""
+        """A new table that is not shared."""
         return self._add(array)
 
     def plus(self, a: int | None, b: int) -> int:
@@ -57,7 +57,7 @@ class Tables:
         return self.number(("times", a, weight), lambda: self.arrays[a] * weight)
 
     def turned(self, a: int) -> int:
-        """A matrix with rows and columns exchanged."""
+        """The transpose of a matrix."""
         found = self._known.get(("turned", a))
         if found is None:
             found = self._known["turned", a] = self._add(np.ascontiguousarray(self.arrays[a].T))
@@ -73,15 +73,15 @@ class Tables:
         return self.number(("row", a, row), lambda: self.arrays[a][row])
 
     def diagonal(self, a: int) -> int:
-        """Of a matrix of a variable with itself, the costs of its states."""
+        """The diagonal of a matrix of a variable with itself: the costs of its states."""
         return self.number(("diagonal", a), lambda: self.arrays[a].diagonal().copy())
 
     def least_of_rows(self, a: int) -> int:
-        """The least of each row of a matrix."""
+        """The minimum of each row of a matrix."""
         return self.number(("least of rows", a), lambda: self.arrays[a].min(axis=1))
 
     def row_sum(self, unary: int | None, table: int) -> tuple[int, int]:
-        """Eliminate what the columns are: the least of each row with the columns' own cost, and which column it is."""
+        """Eliminate the column variable: the minimum of each row plus the columns' own cost, and its column."""
         key = ("least", unary, table)
         found = self._known.get(key)
         if found is None:
@@ -93,7 +93,7 @@ class Tables:
         return found, self._chosen[key]
 
     def joined(self, left: int, unary: int | None, right: int) -> tuple[int, int]:
-        """Eliminate what lies between two: the least over the columns of `left`, which are the rows of `right`."""
+        """Eliminate a variable between two: the minimum over the columns of `left`, which are the rows of `right`."""
         key = ("joined", left, unary, right)
         found = self._known.get(key)
         if found is None:
@@ -108,11 +108,11 @@ class Tables:
 
 
 _AT_ONCE = 1 << 21
-"""How many sums are held at a time."""
+"""The number of sums in memory at a time."""
 
 
 def _least_sums(a: Floats, b: Floats) -> tuple[Floats, Ints]:
-    """Of each row of one and of the other the least sum of two entries, and which entries these are."""
+    """For each pair of rows, the minimum sum of two entries, and its position."""
     if a.shape[0] * b.size <= _AT_ONCE:
         costs = a[:, None, :] + b
         return costs.min(axis=2), costs.argmin(axis=2)

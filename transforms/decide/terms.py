@@ -1,4 +1,4 @@
-"""What a decision costs, term by term."""
+"""The cost of a decision, by term."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gspmd.transforms.decide.problem import ProblemBuilder
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of the objective, in seconds of a step on a device, as each of them counts."""
+    """The terms of the objective, in weighted seconds of a step on a device."""
 
     communication_s: float
-    memory_traffic_s: float  # beyond what passes while a device computes
+    memory_traffic_s: float  # beyond the time of arithmetic
     arithmetic_s: float
     repeated_products_s: float
     next_step_s: float
@@ -22,13 +22,13 @@ class Terms:
 
     @property
     def named(self) -> dict[str, float]:
-        """By the names that the page on the objective has for them."""
+        """By their names in docs/objective.md."""
         fields = dataclasses.asdict(self)
         return {name.removesuffix("_s").replace("_", " "): seconds for name, seconds in fields.items()}
 
 
 def terms_of(problem: ProblemBuilder, states: list[int]) -> Terms:
-    """The terms of a solution; together they are its cost."""
+    """The terms of a solution; their sum is its cost."""
     full = problem.objective
     hardware = full.hardware
     nothing = dataclasses.replace(

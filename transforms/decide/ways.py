@@ -1,7 +1,7 @@
-"""The ways to run an operation: which parts of axes split which of its factors, and what follows for its tensors.
+"""The strategies of an operation: the axis parts that split each factor, and the resulting placements of its tensors.
 
-For example, a product of matrices has the factors i, j and k. Over x=2 it can be run whole, with i or j over x, or with
-k over x: then operands are needed as [{}, {x}] and [{x}, {}], and the result is made with sums over x to be taken.
+For example, a product of matrices has the factors i, j and k. Over x=2 it can run unsplit, with i or j over x, or with
+k over x: then operands are needed as [{}, {x}] and [{x}, {}], and the result is partial over x.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, PERMUTATION, REDU
 from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints
 
 Allowed: TypeAlias = tuple[tuple[int, ...], ...]
-"""By factor, the numbers of the lists of parts that it may be split over."""
+"""By factor, the numbers of the axis lists that may split it."""
 
 MOST_WAYS = 512
-"""How many ways are looked at of an operation where the mesh has many parts."""
+"""The largest number of strategies of an operation if the mesh has many parts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RuleWays:
-    """The ways to run an operation by a rule: `tensors[t]` are the placements of a tensor, `share` the part of the
-    arithmetic that a device does, `moves_inside` whether the local form communicates.
+    """The strategies of an operation under a rule: `tensors[t]` are the placements of a tensor, `share` is a device's
+    share of the arithmetic, `moves_inside` whether the local form communicates.
     """
 
     rule: OpShardingRule
@@ -35,13 +35,13 @@ class RuleWays:
     moves_inside: Bools
 
     def taken(self, kept: Bools | Ints) -> RuleWays:
-        """Some of them."""
+        """A subset of them."""
         tensors = tuple(each[kept] for each in self.tensors)
         return RuleWays(self.rule, tensors, self.share[kept], self.moves_inside[kept])
 
 
 class WaysBook:
-    """The ways of rules, each made once. `uneven` are sizes with the lists that may split them unevenly."""
+    """The strategies of rules, memoized. `uneven` are sizes with the axis lists that may split them unevenly."""
 
     def __init__(self, parts: AxisParts, uneven: frozenset[tuple[int, int]]) -> None:
         self.parts, self._uneven = parts, uneven
@@ -53,7 +53,7 @@ class WaysBook:
         self._joined = np.array([[lists.get(a + b, -1) for b in parts.lists] for a in parts.lists], np.int64)
 
     def fits(self, size: int) -> Bools:
-        """Which lists a dimension or factor of a size may be split over."""
+        """The axis lists that may split a dimension or factor of a size."""
         found = self._fits.get(size)
         if found is None:
             found = self._even(size).copy()
@@ -70,12 +70,12 @@ class WaysBook:
         return found
 
     def _padded(self, size: int) -> Bools:
-        """Which lists may split a factor of a size if what is padded is less than that."""
+        """The axis lists that may split a factor of a size with less padding than elements."""
         found: Bools = -(-size // self.parts.count) * self.parts.count < 2 * max(size, 1)
         return found
 
     def _share(self, size: int) -> Floats:
-        """The part of a factor that one device has, by list."""
+        """A device's share of a factor, by axis list."""
         found = self._shares.get(size)
         if found is None:
             found = self._shares[size] = -(-size // self.parts.count) / max(size, 1)
@@ -85,10 +85,10 @@ class WaysBook:
         self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...] = (), allowed: Allowed | None = None,
         may_pad: bool = False,
     ) -> RuleWays:  # fmt: skip
-        """All ways; where the operands `linear` are summands, also those that leave the sum to what comes after.
+        """All strategies; for partial `linear` operands, also those that keep the result partial.
 
-        Where the mesh has many parts, factors are split over the lists that are `allowed` for each only. With `may_pad`
-        factors may be split unevenly, if less is padded than there is.
+        If the mesh has many parts, factors are split only over their `allowed` lists. With `may_pad`, factors may be
+        split unevenly, with less padding than elements.
         """
         key = rule, manual, linear, allowed, may_pad
         found = self._known.get(key)
@@ -136,7 +136,7 @@ class WaysBook:
         return RuleWays(rule, tuple(tensors), share, moves_inside).taken(valid)
 
     def _listed(self, count: int, factors: list[int], allowed: Allowed, is_linear: bool) -> tuple[Ints, Ints]:
-        """The lists of all factors in every way, and the parts of sums that are left, as bits."""
+        """The axis lists of all factors in every strategy, and the partial axes, as bits."""
         rows, masks = [(0,) * count], [0]
         for factor in factors:
             grown = [
@@ -155,7 +155,7 @@ class WaysBook:
         return np.array(rows, np.int64).reshape(len(rows), count), np.array(left, np.int64)
 
     def _rows(self, rule: OpShardingRule, split: Ints, mapping: tuple[tuple[int, ...], ...], manual: Axes) -> Ints:
-        """The placement of a tensor with this mapping, in every way; -1 where none is that."""
+        """The placement of a tensor with this mapping in every strategy; -1 if there is none."""
         lists = np.zeros((len(split), len(mapping)), np.int64)
         for dim, factors in enumerate(mapping):
             joined, complete = split[:, factors[0]], None

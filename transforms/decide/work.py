@@ -1,4 +1,4 @@
-"""What it takes to run an operation, apart from moving its operands and results."""
+"""The work of an operation, without reshards of its operands and results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gspmd.transforms.ops.local_form import sent_by
 from gspmd.transforms.ops.op_definition import OpTable, Shardings, definition_of
 
 CONTRACTIONS = ("dot", "convolution")
-"""The kinds of arithmetic that devices are there to share."""
+"""The kinds of arithmetic that should not be repeated."""
 
 
 class WorkBook:
-    """The arithmetic of operations and what their local forms send, each worked out once."""
+    """The arithmetic of operations and the communication of their local forms, memoized."""
 
     def __init__(self, table: OpTable, context: ir.Context) -> None:
         self.table, self._context = table, context
@@ -33,12 +33,12 @@ class WorkBook:
         self._sent: dict[tuple[OpShardingRule, OpInfo, Shardings, Shardings], tuple[Sent, ...] | None] = {}
 
     def other_rules(self, info: OpInfo) -> tuple[OpShardingRule, ...]:
-        """The rules by which an operation may be run, besides the one that shardings propagate by."""
+        """The rules of an operation besides the one for propagation."""
         definition = definition_of(self.table, info)
         return definition.others(info) if definition is not None and definition.others is not None else ()
 
     def flops_of(self, info: OpInfo) -> float:
-        """Floating point operations of all devices together."""
+        """The floating-point operations of the unpartitioned operation."""
         found = self._flops.get(info)
         if found is None:
             counted = traits_of(info.name).flops
@@ -52,7 +52,7 @@ class WorkBook:
         operands: tuple[TensorSharding, ...],
         results: tuple[TensorSharding, ...],
     ) -> tuple[Sent, ...] | None:
-        """The collectives within the local form, as halos are; None where there is no local form for the shardings."""
+        """The collectives inside the local form, such as halos; None if there is no local form for the shardings."""
         definition = definition_of(self.table, info)
         if definition is None or definition.localize is None:
             return ()
@@ -72,9 +72,9 @@ _Bytes = TypeVar("_Bytes", float, npt.NDArray[np.float64])
 
 
 def touched_bytes(info: OpInfo, held: list[_Bytes], touched: tuple[float, ...]) -> _Bytes | float:
-    """Bytes that are read and written of what is held of operands and results, each a number or one for every way.
+    """The bytes that are read and written, given the bytes of operands and results, for one or all strategies.
 
-    Of what is looked up in, or updated, that is only the part that is. `touched` is as `touched_parts` has it.
+    For look-ups and updates, only the accessed part counts. `touched` is the result of `touched_parts`.
     """
     count, traits = len(info.operands), traits_of(info.name)
     if traits.looks_up:
@@ -86,10 +86,10 @@ def touched_bytes(info: OpInfo, held: list[_Bytes], touched: tuple[float, ...]) 
 
 
 def touched_parts(op: Op, buffers: Buffers) -> tuple[float, ...]:
-    """How much memory an operation reads or writes for each byte of its operands and results.
+    """The memory that an operation reads or writes for each byte of its operands and results.
 
-    Of an operand that is computed within the operation, that is what this is made from, and nothing of what another
-    operand is made from, too. An operation that is computed within its user reads and writes nothing.
+    A fused operand counts with the memory of its own operands, each only once. An operation that is fused into its
+    consumer reads and writes nothing.
     """
     program = buffers.program
     if buffers.is_virtual(op):
@@ -105,5 +105,5 @@ def touched_parts(op: Op, buffers: Buffers) -> tuple[float, ...]:
 
 
 def _is_moved(rule: OpShardingRule, operands: tuple[TensorSharding, ...]) -> bool:
-    """Whether an operand is split along a factor of which devices need what others hold."""
+    """Whether an operand is split along a factor that needs elements of other devices."""
     return any(rule.kinds[factor] is PERMUTATION for t, s in enumerate(operands) for factor in factor_axes(rule, t, s))

@@ -1,4 +1,4 @@
-"""Writing what was decided onto the program."""
+"""Write the decision into the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gspmd.transforms.decide.problem import HandedOn, ProblemBuilder
 
 
 def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:
-    """Let values be as decided, and operations run so; returns the values that are otherwise than before."""
+    """Write the shardings of values and `gspmd.runs` of operations; returns the values whose sharding changed."""
     places, decided = builder.places, shardings(builder, states)
     before = {value: places.sharding[value] for value in decided}
     for value, sharding in decided.items():
@@ -32,7 +32,7 @@ def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:
 
 
 def shardings(builder: ProblemBuilder, states: list[int]) -> dict[int, TensorSharding]:
-    """What is decided of values."""
+    """The decided shardings of values."""
     decided = {value: _sharding(builder, value, states[variable]) for value, variable in builder.variable_of.items()}
     return decided | {value: _handed_on(builder, states, value, ends) for value, ends in builder.handed_on.items()}
 
@@ -43,7 +43,7 @@ def _sharding(builder: ProblemBuilder, value: int, state: int) -> TensorSharding
 
 
 def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: HandedOn) -> TensorSharding:
-    """What a value is that one operation makes and one takes: as it is made, unless sums are taken on the way."""
+    """The sharding of a value with one producer and one consumer: as produced, unless it is partial."""
     table = builder.domains.table(value)
     made, needed = (
         int(builder.class_of[op.index].tensors[tensor][states[builder.op_variable[op.index]]])
@@ -53,7 +53,7 @@ def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: Han
 
 
 def _not_taken(builder: ProblemBuilder, states: list[int]) -> set[int]:
-    """The results of constraints that bind nothing and are not taken as they say."""
+    """The results of optional constraints that are not used."""
     return {
         constraint
         for value, constraints in builder.places.optional.items()
@@ -63,7 +63,7 @@ def _not_taken(builder: ProblemBuilder, states: list[int]) -> set[int]:
 
 
 def _write_ways(builder: ProblemBuilder, states: list[int], not_taken: set[int]) -> None:
-    """Say of operations how they are run, where that does not follow from what their values are."""
+    """Write `gspmd.runs` on operations that run with other shardings than those of their values."""
     places, codec = builder.places, builder.places.annotated.codec
 
     def at(value: int) -> TensorSharding:
@@ -97,7 +97,7 @@ def _through(
     value: int,
     ends: tuple[TensorSharding, TensorSharding],
 ) -> TensorSharding | None:
-    """What an operand, from how it lies to what is needed, is moved to for several, if it is taken from that."""
+    """The common placement of an operand for several consumers, if this operation reads it from there."""
     copy = builder.copy(builder.source(value, place.order).value, states)
     if copy is None:
         return None

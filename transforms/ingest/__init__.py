@@ -1,7 +1,30 @@
-"""Ingest: everything frameworks emit becomes the one form that later stages read.
+"""Ingest: bring the annotations and constructs of all frameworks into the one form that later stages read.
 
-That form is one function @main, one `sdy.mesh` without axes of size 1, `sdy.sharding` on arguments, results and
-operations, and `sdy.sharding_constraint` for what is said of a value between operations.
+In: a verified module from any framework. Out: one function @main with all calls inlined, one `sdy.mesh` without axes of
+size 1, `sdy.sharding` on arguments, results and operations, and `sdy.sharding_constraint` on intermediate values. Its
+data type is the `Operation` tree, which it changes in place.
+
+`Ingest.run` lists the steps in order; `survey` finds everything that they need in one walk. The steps that do more than
+a change of notation:
+
+- *Constants* (`equal_constants.py`). Equal constants are merged. Each use of a constant, an iota or a broadcast scalar
+  gets its own slot later, so merging connects nothing; a third of the operations of an unrolled Transformer are such.
+- *Calls* (`inlining.py`). jaxlib's `inline` pass does not inline `func.call`. Operations are counted on the call graph
+  first, so that a program that would grow beyond the limit is refused before it does.
+- *Shifts* (`shifts.py`). A slice of a slice is one slice, a slice of a reversal is the reversal of a slice, and a slice
+  of a concatenation is a concatenation of slices. A value that is concatenated with itself and sliced is a rotation,
+  for which shards exchange only the elements that move. The gradient of a roll, a sum of padded values, becomes a
+  concatenation.
+- *Reversals* (`reversals.py`). The gradient of a reversal is a reversal. If all paths from a reversal lead to reversals
+  or to sums along the reversed dimension, none of the values between them is reversed.
+- *Look-ups* (`one_per_row.py`). Indices that count along a batch, as in `x[arange(n), i]`, become batching dimensions.
+  A scatter of one element into every row of zeros becomes a comparison with positions, which is fused into its
+  consumer.
+- *Device orders*. If annotations use device orders that do not factor over one mesh, the program gets the order in
+  which most bytes enter and leave. Every other annotation is read with its devices renamed (`dialect/orders.py`), and
+  `gspmd.device_ids` keeps the order of arguments and results.
+- *Smaller meshes* (`repeated_meshes.py`). A mesh of fewer devices than the program has is repeated: it gets one more
+  axis, along which groups of devices do the same work.
 """
 
 from __future__ import annotations
@@ -59,10 +82,10 @@ class Ingest(Pass):
     """Read annotations of every family, inline functions, and put everything on one mesh."""
 
     argument = "gspmd-ingest"
-    summary = "Bring what frameworks emit into the one form that the other passes read"
+    summary = "Bring the annotations of all frameworks into the one form that the other passes read"
 
     num_partitions: int = option(
-        0, "number of devices of a program without a mesh; 0 takes the module's", most=MAX_DEVICES
+        0, "number of devices of a program without a mesh; 0 for that of the module", most=MAX_DEVICES
     )
     custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 

@@ -204,7 +204,7 @@ class TargetMesh:
         if sharding.manual:
             if not self.has_manual:
                 raise Unsupported(
-                    "a manual sharding outside manual computations: the program is partitioned already",
+                    "a manual sharding outside manual computations: the program is already partitioned",
                     code=Code.MANUAL,
                 )
             if sharding.manual == self.mesh.all_axes():

@@ -2,7 +2,7 @@
 
 Values are numbered; so are slots. A slot is a set of values that always share one sharding: most are
 a single value, a while loop's carry is several. Every use of a constant, an iota or a broadcast scalar
-is a slot of its own (see docs/design.md).
+is a slot of its own (see transforms/propagate).
 """
 
 from __future__ import annotations

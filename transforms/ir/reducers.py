@@ -54,9 +54,18 @@ def is_identity(init: Value, reducer: str) -> bool:
 
 def is_zero(value: Value) -> bool:
     """Whether a value is known to be zero everywhere, of either sign: a constant, or broadcast from one."""
+    return is_identity(_broadcast_from(value), "add")
+
+
+def is_one_number(value: Value) -> bool:
+    """Whether all elements of a value are the same one: a scalar, or broadcast from one."""
+    return not _broadcast_from(value).type.shape
+
+
+def _broadcast_from(value: Value) -> Value:
     while value.op is not None and value.op.name == "stablehlo.broadcast_in_dim":
         value = value.op.operands[0]
-    return is_identity(value, "add")
+    return value
 
 
 def partial_combiner(element: str) -> str:

@@ -1,4 +1,12 @@
-"""Localizing: the program every device runs, on the parts that it holds."""
+"""Localizing: the program of one device, on its shards.
+
+In: a resharded module, in which every operation fits its rule. Out: per-device types, `stablehlo` collectives with
+replica groups, and `stablehlo.partition_id`; no `sdy` is left. Its data type is `LocalOp`, an operation with the
+shardings of its operands and results, which a localizer turns into per-device operations.
+
+The local form of most operations is the same operation on smaller types. The others have a localizer in the file of
+their family in `transforms/ops`. Steps of reshards are read back (`step_notation.py`) and emitted as they were decided.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +43,9 @@ class Localize(Pass):
     needs = (INGESTED, RESHARDED)
 
     list_groups_up_to: int = option(
-        64, "meshes of more devices name the mesh axes in replica groups instead of listing partition ids"
+        64, "largest mesh whose replica groups list partition ids; groups of larger meshes name mesh axes"
     )
-    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+    replicate_unsupported: bool = option(False, "run unsupported operations on gathered operands on every device")
 
     def run(self, module: Operation) -> None:
         annotated = AnnotatedModule(module)

@@ -1,4 +1,25 @@
-"""What the compiler knows of every operation, one file per family, put together in one table."""
+"""The table of operations: one file per family, with a row for each operation.
+
+A row (`OpDef`) has the rule, which maps every dimension of operands and results to factors; the localizer, if the local
+form is more than the same operation on smaller types; and the traits: whether the operation is elementwise, linear, a
+view or pure, how it is fused, and how its arithmetic is counted. Costs, analyses and optimizations ask for traits and
+keep no lists of names. Nothing is assumed about an operation without a row. `define` adds rows for operations of other
+dialects.
+
+An operation may have further rules (`others`), along which nothing is propagated, as for an uneven reshape. They are
+candidates of the decision. An operation that moves its elements between devices in any case, as a reversal does, may
+accept any sharding of its result (`any_shards`), so that the result arrives in the sharding in which it is needed. The
+rule of a custom call is a text on the operation (`sdy.sharding_rule`) or by target (`custom_rules`).
+
+- Windows (`windows.py`): the elements that windows cover are i * stride + q * dilation for window i and tap q, whether
+  windows, taps or elements are split. The larger one of kernel and result is split with the input; if that is the
+  kernel, results are partial.
+- Look-ups (`gather.py`, `scatter.py`, `dynamic_slicing.py`): a shard provides or accepts the elements of a window that
+  it holds. Look-ups are summed, updates that miss are dropped, and the operand does not move.
+- Python callbacks (`callbacks.py`) run on one device: a branch on the partition id, and an all-reduce of bits for the
+  results.
+- Kernels (`kernels.py`) need no row: inside a manual computation over all axes every operation is kept unchanged.
+"""
 
 from __future__ import annotations
 

@@ -7,11 +7,8 @@ belongs, with zeros around. For example, of `f32[4] [{"x"}]` taken apart over x=
 
 from __future__ import annotations
 
-from jaxlib.mlir import ir
-
 from gspmd.dialect.axes import Axes, canonical, is_within, remove_prefix, size_of, starts_with, without
-from gspmd.dialect.notation import print_axes
-from gspmd.dialect.own_attributes import KEPT_BY_FIRST, TAKEN_APART
+from gspmd.dialect.own_attributes import TAKEN_APART
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.local_op import LocalOp
@@ -66,9 +63,8 @@ def localize_taken_apart(op: LocalOp) -> None:
     if one.type != result:
         dims = emit.i64s(range(len(result.shape)))
         one = emit.op("stablehlo.broadcast_in_dim", [one], [result], broadcast_dimensions=dims)
-    marked = {KEPT_BY_FIRST: ir.StringAttr.get(print_axes(axes, made.mesh), emit.context)}
     zeros = emit.constant(result, "zero")
-    op.replace([emit.op("stablehlo.select", [is_first, one, zeros], [result], **marked)])
+    op.replace([emit.op("stablehlo.select", [is_first, one, zeros], [result])])
 
 
 def _further(held: TensorSharding, made: TensorSharding) -> list[Axes]:

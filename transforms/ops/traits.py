@@ -78,16 +78,6 @@ class Traits:
     diverges: bool = False
 
     @property
-    def is_sum(self) -> bool:
-        """Whether it adds operands, or takes one from another."""
-        return self.elementwise and any(len(together) > 1 for together in self.linear)
-
-    @property
-    def is_linear_image(self) -> bool:
-        """Whether it is linear in single operands and hands on as many elements as it is given."""
-        return (self.elementwise or self.rearranges) and bool(self.linear) and not self.is_sum
-
-    @property
     def is_plain(self) -> bool:
         """Whether the results follow from the operands alone, in the same way on every device."""
         return self.pure and not (self.diverges or self.communicates)

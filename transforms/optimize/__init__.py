@@ -6,22 +6,14 @@ import dataclasses
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.machine.topology import is_topology
-from gspmd.transforms.optimize.accumulate import ReduceAfterLoops
 from gspmd.transforms.optimize.by_tiers import CollectByTiers
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.combine import CombineCollectives
-from gspmd.transforms.optimize.delay import DelayReductions
-from gspmd.transforms.optimize.fuse import FuseCollectives
 from gspmd.transforms.optimize.gather_in_pieces import GatherInPieces
-from gspmd.transforms.optimize.hoist import HoistCollectives
 from gspmd.transforms.optimize.merge import MergeCollectives
-from gspmd.transforms.optimize.move_in_parts import MoveInParts
-from gspmd.transforms.optimize.narrow import NarrowCollectives
 from gspmd.transforms.optimize.permute_motion import MovePermutes
-from gspmd.transforms.optimize.permutes import SimplifyPermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.optimize.regather import Regather
-from gspmd.transforms.optimize.remake import RemakePermuted
 from gspmd.transforms.optimize.swap import SwapProducts
 from gspmd.transforms.optimize.whole_tiles import ScatterWholeTiles
 from gspmd.transforms.passes import Pass, option, same_option, select_options
@@ -29,15 +21,7 @@ from gspmd.transforms.preconditions import ONE_MAIN
 
 PASSES: tuple[type[CollectivePass], ...] = (
     MergeCollectives,
-    NarrowCollectives,
-    FuseCollectives,
-    DelayReductions,
-    ReduceAfterLoops,
     SwapProducts,
-    MoveInParts,
-    RemakePermuted,
-    SimplifyPermutes,
-    HoistCollectives,
     Regather,
     CollectiveMatmul,
     GatherInPieces,
@@ -61,9 +45,7 @@ class Optimize(Pass):
 
     needs = (ONE_MAIN,)
 
-    hoist_max_bytes: int = option(64 << 20, "bytes of results a device may hold during one loop for hoisting")
     keep_gathered_bytes: int = same_option(Regather, "keep_gathered_bytes")
-    assume_finite: bool = same_option(DelayReductions, "assume_finite")
     overlap: bool | None = option(
         None, "start matmuls before all of their operands have arrived, where that is estimated to be faster"
     )

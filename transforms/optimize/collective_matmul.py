@@ -51,7 +51,7 @@ class CollectiveMatmul(CollectivePass):
     ring_devices: int = option(0, "devices in the ring of a scatter; the rest is scattered after it; 0: fastest")
     max_unrolled_steps: int = option(8, "rings of more devices become a while loop", most=MAX_UNROLLED)
     use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
-    target: str = option("", "hardware that this is estimated for: a name or a .toml file")
+    target: str = option("", "hardware for which the gain is estimated: a name or a .toml file")
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
-from gspmd.dialect.own_attributes import CAUSE, KEPT_BY_FIRST, MESH
+from gspmd.dialect.own_attributes import CAUSE, MESH
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
@@ -26,8 +25,6 @@ from gspmd.transforms.ir.modules import codec_of, context_of, main_function
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
 from gspmd.transforms.ir.reducers import REDUCER_OF
-from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.tidy import tidy
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.diagnostics import remark
@@ -110,32 +107,6 @@ class LocalCollective:
         return bytes_of(self.operand.type)
 
     @property
-    def resized_dims(self) -> tuple[int, ...]:
-        """The dimensions of which an all-gather, an all-to-all or a permute changes the size."""
-        if self.kind == "all_gather":
-            return (self.dimension("all_gather_dim"),)
-        if self.kind == "all_to_all":
-            return (self.dimension("split_dimension"), self.dimension("concat_dimension"))
-        return ()
-
-    def of(self, emit: Emitter, value: Value, moved: Mapping[int, int]) -> Value:
-        """The same all-gather, all-to-all or permute of another value.
-
-        `moved` says which of its dimensions each of `resized_dims` is.
-        """
-        attributes = dict(self.attributes)
-        for name in ("all_gather_dim", "split_dimension", "concat_dimension"):
-            if name in attributes:
-                attributes[name] = emit.i64(moved[self.dimension(name)])
-        attributes["channel_handle"] = emit.next_channel()
-        type_, before, after = value.type, self.operand.type.shape, self.result.type.shape
-        shape = list(type_.shape)
-        for old, new in moved.items():
-            shape[new] = shape[new] * after[old] // before[old]
-        emit.location = self.op.location
-        return emit.op(self.op.name, [value], [TensorType(tuple(shape), type_.element)], **attributes)
-
-    @property
     def whole_bytes(self) -> float:
         """Bytes of what is gathered or reduced, before or after it is split."""
         return max(self.bytes, bytes_of(self.result.type))
@@ -145,7 +116,6 @@ class _Found(NamedTuple):
     collectives: list[LocalCollective]
     loops: list[Operation]
     transposes: list[Operation]
-    kept_by_first: list[Operation]
 
 
 class DeviceProgram:
@@ -174,13 +144,9 @@ class DeviceProgram:
         """The transposes, in program order."""
         return self._find().transposes
 
-    def kept_by_first(self) -> list[Operation]:
-        """The selections that give a value to the first device along axes, and zeros to the others."""
-        return self._find().kept_by_first
-
     def _find(self) -> _Found:
         if self._found is None:
-            found = self._found = _Found([], [], [], [])
+            found = self._found = _Found([], [], [])
             for op in self.module.walk():
                 kind = _NAMES.get(op.name)
                 if kind is not None:
@@ -190,8 +156,6 @@ class DeviceProgram:
                     found.loops.append(op)
                 elif op.name == _TRANSPOSE:
                     found.transposes.append(op)
-                elif KEPT_BY_FIRST in op.attributes:
-                    found.kept_by_first.append(op)
         return self._found
 
     def before_loop(self, value: Value) -> Value:
@@ -306,43 +270,6 @@ class CollectivePass(Pass):
 
 
 # ---- values -------------------------------------------------------------------------------------------
-
-
-def splat_number(value: Value) -> float | None:
-    """The number that a constant, or its broadcast, has everywhere; None for other values and for complex ones."""
-    op = value.op
-    if op is not None and op.name == "stablehlo.broadcast_in_dim":
-        op = op.operands[0].op
-    if op is None or op.name != "stablehlo.constant" or op.results[0].type.element.startswith("complex"):
-        return None
-    attribute = op.attributes["value"]
-    return attribute.get_splat_value().value if attribute.is_splat else None
-
-
-def is_elementwise(op: Operation, shape: tuple[int, ...]) -> bool:
-    """Whether an operation makes one value of that shape, each element from the same one of its operands.
-
-    That of `map` is known by its region alone, which would have to be looked into.
-    """
-    if not traits_of(op.name).elementwise or op.regions or len(op.results) != 1:
-        return False
-    operands = [operand.type.shape for operand in op.operands]
-    return op.results[0].type.shape == shape and all(operand in (shape, ()) for operand in operands)
-
-
-def keeps_elements(op: Operation, value: Value) -> bool:
-    """Whether the operation works on each element of the value, or transposes it."""
-    return op.name == _TRANSPOSE or is_elementwise(op, value.type.shape)
-
-
-def dim_before(op: Operation, dim: int) -> int:
-    """The dimension of the operand of an elementwise operation or a transpose that becomes this one of its result."""
-    return integers(op.attributes["permutation"])[dim] if op.name == _TRANSPOSE else dim
-
-
-def dim_after(op: Operation, dim: int) -> int:
-    """The dimension of the result of an elementwise operation or a transpose that is this one of its operand."""
-    return integers(op.attributes["permutation"]).index(dim) if op.name == _TRANSPOSE else dim
 
 
 def integers(attribute: ir.Attribute) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.optimize.program import is_elementwise
+from gspmd.transforms.ops import traits_of
 from gspmd.transforms.parsing.attribute_text import as_dictionary
 from gspmd.transforms.parsing.diagnostics import remark
 from gspmd.transforms.passes import Pass, option
@@ -170,4 +170,7 @@ class _Update:
 def _keeps_elements(op: Operation, shape: tuple[int, ...]) -> bool:
     if op.name == "sdy.sharding_constraint":
         return bool(op.results[0].type.shape == shape)
-    return is_elementwise(op, shape)
+    if not traits_of(op.name).elementwise or op.regions or len(op.results) != 1:
+        return False
+    operands = [operand.type.shape for operand in op.operands]
+    return op.results[0].type.shape == shape and all(operand in (shape, ()) for operand in operands)

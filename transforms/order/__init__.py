@@ -1,7 +1,12 @@
-"""Device orders: where annotations are over several, each value is in one of them, and permutes lead across.
+"""Device orders: bring arguments and results to the device orders of their annotations.
 
-Until here a program has one order, its mesh's, whatever arguments and results say. In another order the same operations
-run on other devices: replica groups and partition ids are renamed, nothing else.
+In: the per-device program, in one device order. Out: the same program with each value in one of the orders, and
+permutes of whole shards between them.
+
+A program does the same in every order, with replica groups and partition ids renamed. So each operation runs in the
+order in which the fewest bytes have to be permuted, which is a minimum cut between arguments and results. A device that
+keeps its shard sends nothing, and values that are replicated over all devices are never permuted. Weights are therefore
+gathered in the order in which they enter.
 """
 
 from __future__ import annotations

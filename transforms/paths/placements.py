@@ -31,7 +31,8 @@ MOST_ROWS = 1 << 14
 
 MOST_PLACEMENTS = 1024
 """About how many placements values of one rank have, each part being anywhere: with more, dimensions are split only as
-they are somewhere in the program."""
+they are somewhere in the program.
+"""
 
 
 class AxisParts:
@@ -46,6 +47,7 @@ class AxisParts:
         self._given = dict.fromkeys(shardings)
         used = {axes for sharding in self._given for axes in (*sharding.dim_axes(), sharding.unreduced)}
         self._cuts: dict[str, tuple[int, ...]] = {}
+        self._of_mask: dict[int, Axes] = {}
         self.parts = self._cut(used)
         self._number = {part: number for number, part in enumerate(self.parts)}
         excluded = [
@@ -146,13 +148,19 @@ class AxisParts:
 
     def axes_of_mask(self, mask: int) -> Axes:
         """The parts in a mask, in the order of the mesh."""
-        parts = self.mesh.sorted(tuple(part for number, part in enumerate(self.parts) if mask >> number & 1))
-        return canonical(parts)
+        found = self._of_mask.get(mask)
+        if found is None:
+            parts = self.mesh.sorted(tuple(part for number, part in enumerate(self.parts) if mask >> number & 1))
+            found = self._of_mask[mask] = canonical(parts)
+        return found
 
     def some_behind(self, lists: Ints, parts: Ints, others: Ints) -> Bools:
         """Whether in each of these lists a part comes behind one of others; both are bits."""
         found = np.zeros(np.broadcast_shapes(lists.shape, parts.shape, others.shape), bool)
+        some, some_others = (int(np.bitwise_or.reduce(each, axis=None)) for each in (parts, others))
         for a, b in itertools.permutations(range(len(self.parts)), 2):
+            if not (some >> a & 1 and some_others >> b & 1):
+                continue
             found |= self.behind[lists, a, b] & (parts >> a & 1 == 1) & (others >> b & 1 == 1)
         return found
 
@@ -217,6 +225,13 @@ def _begins(parts: tuple[int, ...], prefix: tuple[int, ...]) -> bool:
     return parts[: len(prefix)] == prefix
 
 
+def _open_sums(masks: list[int], sums: list[tuple[int, int]]) -> Bools:
+    """Which sums may be open in placements with these parts: rows are placements, each sum has what it excludes."""
+    excluded = np.array([each for _, each in sums], np.int64)
+    found: Bools = np.array(masks, np.int64)[:, None] & excluded == 0
+    return found
+
+
 class Placements:
     """The placements of one rank: `lists[n, d]` is the list of dimension d, `partial[n]` the parts of sums, as bits.
 
@@ -229,17 +244,18 @@ class Placements:
         self._form = replicated(parts.mesh, rank)
         free = {n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)}
         choices = [[each for each in parts.on_dimension(rank, dim) if each in free] for dim in range(rank)]
-        rows, masks = parts.all_rows(choices) or parts.found_rows(rank, free)
-        self.finished = len(rows)
         closed = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
         sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
-        partial = [0] * len(rows)
-        for row, mask in list(zip(rows, masks, strict=True)):
-            for left, excluded in sums:
-                if not mask & excluded:
-                    rows.append(row)
-                    masks.append(mask)
-                    partial.append(left)
+        rows, masks = parts.all_rows(choices) or parts.found_rows(rank, free)
+        may_be_open = _open_sums(masks, sums)
+        if len(rows) + np.count_nonzero(may_be_open) > MOST_ROWS:
+            rows, masks = parts.found_rows(rank, free)
+            may_be_open = _open_sums(masks, sums)
+        self.finished = len(rows)
+        pairs = np.argwhere(may_be_open).tolist()
+        partial = [0] * len(rows) + [sums[number][0] for _, number in pairs]
+        rows += [rows[n] for n, _ in pairs]
+        masks += [masks[n] for n, _ in pairs]
         self.lists: Ints = np.array(rows, np.int64).reshape(len(rows), rank)
         self.partial: Ints = np.array(partial, np.int64)
         self.mask: Ints = np.array(masks, np.int64)

@@ -29,14 +29,36 @@ _NO_STEP = -1
 _PROBE = 1e9  # bytes: large enough that latencies are lost beside them, and small enough to be exact
 
 
+class WirePrices:
+    """What collectives take by the parts that they run over, as bits; each is priced when it is first asked for."""
+
+    def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
+        self._parts, self._hardware = parts, hardware
+        self._known = {kind: np.full((2, 1 << len(parts.parts)), math.nan) for kind in _KINDS[1:]}
+        for known in self._known.values():
+            known[:, 0] = 0.0  # over no parts, nothing is sent
+
+    def of(self, kind: str, mask: Ints) -> tuple[Floats, Floats]:
+        """A latency, and seconds a local byte."""
+        known = self._known[kind]
+        for each in np.unique(mask[np.isnan(known[0, mask])]).tolist():
+            axes, devices = self._parts.axes_of_mask(each), int(self._parts.size_of_mask[each])
+            at_0, at_probe = (collective_time(kind, n, devices, self._hardware, axes, ANYWHERE) for n in (0.0, _PROBE))
+            known[:, each] = at_0, (at_probe - at_0) / _PROBE
+        return known[0, mask], known[1, mask]
+
+
 class Routes:
     """The best routes between all placements of a rank, and what they take for values of a type."""
 
     def __init__(self, table: Placements, hardware: Hardware) -> None:
         self._table, self._hardware = table, hardware
         self._kind, self._mask = _steps(table)
-        wires = wire_prices(table.parts, hardware)
-        self._latency_s, self._slope = (np.stack([wires[kind][i] for kind in _KINDS]) for i in (0, 1))
+        wires = WirePrices(table.parts, hardware)
+        self._latency_s, self._slope = np.zeros(self._kind.shape), np.zeros(self._kind.shape)
+        for number, kind in enumerate(_KINDS[1:], start=1):
+            at = self._kind == number
+            self._latency_s[at], self._slope[at] = wires.of(kind, self._mask[at])
         # By the size of values and by which placements split them evenly: through which placement the best ways lead.
         self._through: dict[tuple[int, bytes], tuple[Ints, Ints]] = {}
 
@@ -71,9 +93,9 @@ class Routes:
 
     def _step_seconds(self, type_: TensorType) -> Floats:
         """Of all single steps."""
-        hardware, kind, mask = self._hardware, self._kind, self._mask
+        hardware, kind = self._hardware, self._kind
         local = self._table.local(type_.shape, np.arange(len(self._table.lists))) * element_bytes(type_.element)
-        wire_s = self._latency_s[kind, mask] + self._slope[kind, mask] * local[:, None]
+        wire_s = self._latency_s + self._slope * local[:, None]
         read = np.where(kind == _SLICE, local[None, :], local[:, None])  # of what is sliced, only what is left
         memory_s = (read + local[None, :]) / hardware.memory_bytes_per_s
         found = np.where(kind == _NO_STEP, math.inf, wire_s + memory_s)
@@ -96,18 +118,6 @@ class RouteBook:
         if found is None:
             found = self._known[table] = Routes(table, self._hardware)
         return found
-
-
-def wire_prices(parts: AxisParts, hardware: Hardware) -> dict[str, tuple[Floats, Floats]]:
-    """Of every kind of collective, by the parts it runs over as bits: a latency, and seconds a local byte."""
-    masks = 1 << len(parts.parts)
-    found = {kind: (np.zeros(masks), np.zeros(masks)) for kind in _KINDS}
-    for kind, mask in itertools.product(_KINDS[1:], range(1, masks)):
-        axes, devices = parts.axes_of_mask(mask), int(parts.size_of_mask[mask])
-        at_0, at_probe = (collective_time(kind, n, devices, hardware, axes, ANYWHERE) for n in (0.0, _PROBE))
-        latency_s, slope = found[kind]
-        latency_s[mask], slope[mask] = at_0, (at_probe - at_0) / _PROBE
-    return found
 
 
 def _steps(table: Placements) -> tuple[Ints, Ints]:

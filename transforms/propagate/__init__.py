@@ -1,4 +1,18 @@
-"""Sharding completion: from annotations on a few values to a sharding of every value.
+"""Propagation: from annotations on a few values to a sharding of every value.
+
+In: an ingested module. Out: a closed `sdy.sharding` on every value that is split. Its data types are `Graph`, the slots
+and rules of a program, and `Completion`, the slots with their shardings and the derivation of each axis.
+
+A slot is a set of values that share one sharding: the carry of a loop (the arguments of condition and body, and the
+result), or a sharding group. Values that flow into a slot, such as the initial value of a loop, are connected to it by
+an identity rule; so are constraints, barriers and the results of branches. Each use of a constant is a slot of its own.
+
+Propagation is a fixpoint over factors, in levels: user priorities first, then elementwise operations, contractions and
+broadcasts (docs/propagation.md). Undisputed axes spread first, and conflicts are settled later, by size.
+
+The solver records only which node changed which slot. `derivation.py` recomputes on demand which tensor of that node an
+axis came from, from the rule and the state at that time. Each step goes back in time, so a derivation ends at an
+annotation.
 
 Source: arXiv 2105.04663, section 3.5.
 """
@@ -24,9 +38,9 @@ from gspmd.transforms.propagate.write import Loss, settle, write_shardings
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Completion:
-    """An annotated program, and the solution that gives each of its slots a sharding; nothing is written yet.
+    """An annotated program, and a sharding for each of its slots, not yet written to the module.
 
-    `losses` are where it splits less than was annotated or found.
+    `losses` are the values that are split less than annotated or derived.
     """
 
     annotated: AnnotatedProgram
@@ -36,15 +50,15 @@ class Completion:
     losses: tuple[Loss, ...]
 
     def write(self) -> None:
-        """Put the shardings on the module, and take off what only served to find them."""
+        """Write the shardings to the module, and remove groups and barriers."""
         write_shardings(self.annotated, self.graph, self.solver)
         retire_hints(self.annotated)
 
 
 def complete(module: Operation, replicate_unsupported: bool = False, given: GivenRule | None = None) -> Completion:
-    """Solve for the sharding of every value of an ingested module, where some operations may have `given` rules.
+    """Solve for the sharding of every value of an ingested module; some operations may have `given` rules.
 
-    The module is left as it is, except that the collectives users wrote are given their axes.
+    The module does not change, except that the user's collectives get their axes.
     """
     annotated = AnnotatedProgram(module)
     check_manual(annotated)
@@ -62,7 +76,7 @@ class Propagate(Pass):
     """Give every value a closed sharding that follows from the annotations."""
 
     argument = "gspmd-propagate"
-    summary = "Complete the sharding of every value from the annotated ones"
+    summary = "Derive the sharding of every value from annotations on some"
     details = (
         "levels, each after the one before it, in each user priority:",
         *(f"  {number}. {level}" for number, level in enumerate(LEVELS)),
@@ -72,7 +86,7 @@ class Propagate(Pass):
 
     needs = (INGESTED,)
 
-    replicate_unsupported: bool = option(False, "compute operations that are not supported whole on every device")
+    replicate_unsupported: bool = option(False, "run unsupported operations on gathered operands on every device")
 
     def run(self, module: Operation) -> None:
         completion = complete(module, self.replicate_unsupported)

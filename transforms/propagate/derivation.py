@@ -1,7 +1,7 @@
-"""Where the axes of a completed sharding come from: the steps of the solver, walked back to an annotation.
+"""The derivations of axes: the steps of the solver, traced back to an annotation.
 
-The solver keeps what changed, when and at which node. What gave a node its axes is found again here, when it is asked
-for, from the rule and from what the node's other tensors had at that time.
+The solver records the changes with their times and nodes. The source of an axis is recomputed here on demand, from the
+rule and the shardings of the node's other tensors at that time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Link:
-    """One step: by `change`, tensor `target` of the node got `place`'s axis from `given`, on tensor `source`.
+    """One step: at `change`, tensor `target` of the node got the axis of `place` from `given`, on tensor `source`.
 
     Tensors are numbered as in the node: operands, then results.
     """
@@ -45,9 +45,9 @@ class Link:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chain:
-    """The links from a place back to `origin`, which an annotation names. No links: it is annotated itself.
+    """The links from a place back to `origin`, which is annotated. No links: the place is annotated.
 
-    Of a long chain the links near the place are there; `left_out` is how many more lead to the origin.
+    A long chain has only the links near the place; `left_out` is the number of further links to the origin.
     """
 
     links: tuple[Link, ...]
@@ -56,7 +56,7 @@ class Chain:
 
 
 class Derivations:
-    """The chains of a solved program. Every place has at most one step, found once."""
+    """The chains of a solved program. Every place has at most one step, which is memoized."""
 
     def __init__(self, solver: Solver) -> None:
         self._solver = solver
@@ -70,7 +70,7 @@ class Derivations:
         self._factors: dict[tuple[int, int, TensorSharding], FactorAxes] = {}
 
     def chains(self, place: Place) -> list[Chain]:
-        """Where an axis of a place comes from: a chain, several if its parts came apart, none if that is not known."""
+        """The chains of an axis of a place: one, several if its parts have different sources, none if unknown."""
         found = []
         open_: list[tuple[tuple[Link, ...], int, Place]] = [((), 0, place)]
         while open_:
@@ -89,7 +89,7 @@ class Derivations:
         return found
 
     def _end(self, place: Place) -> tuple[int, Place]:
-        """Where the links from a place end, and how many they are; found once for all places on the way."""
+        """The origin of a place and the number of links to it; memoized for all places in between."""
         way: list[Place] = []
         at = place
         while at not in self._ends and isinstance(step := self._step(at), Link):
@@ -104,9 +104,9 @@ class Derivations:
     # ---- one step ----
 
     def _step(self, place: Place) -> Link | tuple[Place, ...] | None:
-        """How the axis got there: by a link, in several parts, (None) by annotation, or in no part: not by the solver.
+        """The source of an axis: a link, several parts, None for an annotation, or no parts if not from the solver.
 
-        Stages behind the solver change shardings, too.
+        Later stages change shardings, too.
         """
         if place not in self._steps:
             self._steps[place] = self._find(place)
@@ -127,7 +127,7 @@ class Derivations:
         return () if found is None else found
 
     def _parts(self, place: Place, change: Change, node: Node) -> tuple[Axis, ...]:
-        """The axis cut where it was cut before the change, in the annotation and by the factors of the dimension."""
+        """The axis with the cuts of the sharding before the change, of the annotation and of the factors."""
         lists = [
             (place.axis,),
             self._values[change.before].dims[place.dim].axes,
@@ -142,7 +142,7 @@ class Derivations:
             return (place.axis,)
 
     def _source(self, place: Place, arrival: int, node: Node) -> Link | None:
-        """The tensor that the step took the axis from, as the solver chooses: `factors.propagate`."""
+        """The tensor from which the step took the axis, by the same rules as `factors.propagate`."""
         change = self._solver.history[arrival]
         rule = self._solver.rules[node.rule]
         active = activity(rule, change.level)
@@ -164,14 +164,15 @@ class Derivations:
                     continue
                 offered = self._factor_axes(node, source, self._state_at(given_slot, start)).get(factor, ())
                 size = self._solver.slot_bytes[given_slot]
-                # What had the axis before this run of the node; of these, the one that offers most, then the largest.
+                # Of the tensors that had the axis before this run of the node, the one with the most axes, then the
+                # largest.
                 rank = (since >= start, -len(offered), -size, source, target)
                 if best is None or rank < best[0]:
                     best = rank, Link(place, change, target, source, given)
         return best[1] if best else None
 
     def _factor_of(self, node: Node, tensor: int, place: Place, sharding: TensorSharding) -> int | None:
-        """The factor that the axis splits, on one of the node's tensors."""
+        """The factor split by the axis, on one of the node's tensors."""
         factors = self._solver.rules[node.rule].tensors[tensor][place.dim]
         split = self._factor_axes(node, tensor, sharding)
         return next((f for f in factors if is_within(place.axis, split.get(f, ()))), None)
@@ -186,7 +187,7 @@ class Derivations:
     # ---- when ----
 
     def _arrival(self, place: Place, priority: int | None = None) -> int:
-        """The index of the first change after which the axis is there, -1 when it was annotated.
+        """The index of the first change after which the axis is there, -1 if it was annotated.
 
         With `priority`, annotations that take part only later do not count.
         """
@@ -205,7 +206,7 @@ class Derivations:
         return found
 
     def _run_start(self, index: int) -> int:
-        """The first of the changes that one run of a node made: they follow each other."""
+        """The first of the consecutive changes of one run of a node."""
         history = self._solver.history
         node, slots = history[index].node, {history[index].slot}
         while index and history[index - 1].node == node and history[index - 1].slot not in slots:
@@ -214,7 +215,7 @@ class Derivations:
         return index
 
     def _state_at(self, slot: int, index: int) -> TensorSharding:
-        """A slot's sharding when the change with this index was made."""
+        """The sharding of a slot at the change with this index."""
         changes = self._changes[slot]
         position = bisect.bisect_left(changes, index)
         if position < len(changes):

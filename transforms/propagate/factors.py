@@ -12,7 +12,7 @@ from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.rule import NEED_REPLICATION, PASS_THROUGH, Direction, OpShardingRule, Stage
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
-# What takes part when. Source: arXiv 2105.04663, section 3.5.
+# The levels. Source: arXiv 2105.04663, section 3.5.
 LEVELS = (
     "elementwise operations and data movement",
     "dimensions that contractions and reductions pass through; broadcasts backward",
@@ -23,7 +23,7 @@ LEVELS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Activity:
-    """What a rule may do at a level: which factors spread, from and to operands and results."""
+    """The part of a rule in a level: the factors that spread, from and to operands and results."""
 
     factors: frozenset[int]
     from_operands: bool
@@ -31,7 +31,7 @@ class Activity:
 
 
 def activity(rule: OpShardingRule, level: int) -> Activity | None:
-    """The rule's part in a level, None when it has to wait."""
+    """The part of the rule in a level; None if it does not take part yet."""
     spreading = frozenset(
         f for f, kind in enumerate(rule.kinds) if kind is not NEED_REPLICATION and f not in rule.blocked
     )
@@ -52,14 +52,14 @@ CONFLICTS = (
     "the axes of the tensor with the most bytes, since moving the others costs less",
     "earlier operands before later ones and results, and major dimensions before minor ones",
 )
-"""What decides conflicts, in this order. It is a beginning: `gspmd-decide` chooses what costs least."""
+"""The rules that settle conflicts, in this order. `gspmd-decide` reconsiders the result by cost."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SolverStep:
-    """The shardings of an operation's tensors after a step, and what it depended on.
+    """The shardings of an operation's tensors after a step, and the inputs of the step.
 
-    `contested` says whether a conflict was left alone that an aggressive step would settle.
+    `contested` says whether the step left a conflict that an aggressive step would settle.
     """
 
     shardings: tuple[TensorSharding, ...]
@@ -75,8 +75,8 @@ def propagate(
 ) -> SolverStep:
     """One step; `sizes` are the tensors' bytes.
 
-    An `aggressive` step settles conflicts as `CONFLICTS` says. Else a factor whose tensors disagree, or whose axes
-    another factor wants as well, only gets what is beyond dispute.
+    An `aggressive` step settles conflicts as `CONFLICTS` says. Otherwise a factor gets only undisputed axes: those on
+    which its tensors agree and which no other factor wants.
     """
     if rule.inference is not None:
         return SolverStep(rule.inference(shardings), False)
@@ -104,7 +104,7 @@ def propagate(
 
 
 def _agree(offers: list[tuple[Axes, int]], sizes: tuple[float, ...], aggressive: bool) -> tuple[Axes, int, bool]:
-    """The axes a factor should have, the tensor they come from, and whether a dispute was left open."""
+    """The axes that a factor should have, their source tensor, and whether a dispute remains."""
     best, source = max(offers, key=lambda offer: (len(offer[0]), size_of(offer[0]), sizes[offer[1]], -offer[1]))
     if all(common_prefix(best, axes) == axes for axes, _ in offers):
         return best, source, False
@@ -117,7 +117,7 @@ def _agree(offers: list[tuple[Axes, int]], sizes: tuple[float, ...], aggressive:
 
 
 class _Extension:
-    """Adding proposed axes to one tensor, as far as its dimensions are open and the axes free."""
+    """Adds proposed axes to a tensor, as far as its dimensions are open and the axes unused."""
 
     def __init__(self, rule: OpShardingRule, tensor: int, sharding: TensorSharding, current: FactorAxes) -> None:
         self.rule = rule
@@ -151,7 +151,7 @@ class _Extension:
         return self._with(gained) if gained else sharding
 
     def _new(self, factor: int, axes: Axes) -> Axes:
-        """What the factor would gain."""
+        """The axes that the factor would gain."""
         return remove_prefix(axes, common_prefix(axes, self.current.get(factor, ())))
 
     def _with(self, gained: FactorAxes) -> TensorSharding:
@@ -178,7 +178,7 @@ class _Extension:
 
 
 def _free_prefix(axes: Axes, used: list[Axis]) -> Axes:
-    """The leading axes that can be added to those used; of an axis used in part, its free major part."""
+    """The leading axes that can be added to the used ones; for a partly used axis, its unused major part."""
     free: list[Axis] = []
     for axis in axes:
         if _fits(axis, used):

@@ -21,7 +21,7 @@ RESHAPE = "stablehlo.reshape"
 
 @dataclasses.dataclass(slots=True)
 class Graph:
-    """The slots and nodes that the solver works on.
+    """The slots and nodes of the solver.
 
     Slots beyond the program's own stand for @main's results (`result_slots`), whose shardings may be asked for, and for
     the operands of manual computations as these take them (`entry_slots`, by the index of the operation). `taken` maps
@@ -38,11 +38,11 @@ class Graph:
     leaders: dict[int, int] = dataclasses.field(default_factory=dict)
 
     def leader(self, slot: int) -> int:
-        """The slot that is solved for in this one's place, itself if it is in no group."""
+        """The slot that is solved for instead of this one; itself if it is in no group."""
         return self.leaders.get(slot, slot)
 
     def decider(self, slot: int) -> int:
-        """The slot whose sharding this one has in the end."""
+        """The slot whose final sharding this one has."""
         return self.taken.get(slot, self.leader(slot))
 
 
@@ -100,7 +100,7 @@ class GraphBuilder:
             self.nodes.append(Node(self.rules.identity(shape), (left, right), op))
 
     def _enter(self, inside: int, outside: int, counts: tuple[int, ...], op: int) -> None:
-        """Join a value inside a manual computation with the whole one outside."""
+        """Connect a value inside a manual computation with the global one outside."""
         shape = self.types[inside].shape
         if shape:
             self.nodes.append(Node(self.rules.entering(shape, counts), (inside, outside), op))
@@ -129,7 +129,7 @@ class GraphBuilder:
             self.nodes.append(Node(rule, tuple(op.operand_slots + op.result_slots), op.index))
 
     def _carry_as_asked(self, loop: Op) -> None:
-        """What a constraint says of a value that the loop carries on, it says of what the loop carries."""
+        """Apply a constraint on a value that a loop body returns to the carry of the loop."""
         given = self.annotated.of_op(loop) or (None,) * len(loop.results)
         for said, slot, returned in zip(given, loop.result_slots, loop.regions[1].returned_slots, strict=True):
             if said is None and returned in self._constrained:

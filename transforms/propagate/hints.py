@@ -1,7 +1,7 @@
-"""What ties values together beyond the data flow, or cuts it: sharding groups and propagation barriers.
+"""Sharding groups, which connect values beyond the data flow, and propagation barriers, which cut it.
 
-The members of a group share one slot while shardings are solved for, so they end identical; those of a group marked
-`gspmd.like` only suggest to each other. Both operations are gone once shardings are written.
+The members of a group share one slot, so they get one sharding; the members of a group marked `gspmd.like` are only
+connected by an identity rule. Both operations are removed when shardings are written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def join_hints(annotated: AnnotatedProgram, graph: Graph, rules: RuleBook) -> No
 
 
 def retire_hints(annotated: AnnotatedProgram) -> None:
-    """Drop the groups; a barrier becomes the constraint that it was solved to be."""
+    """Remove the groups; replace each barrier by a constraint with its sharding."""
     for op in annotated.program.ops:
         if op.info.name == GROUP:
             op.ir.erase()
@@ -64,7 +64,7 @@ def retire_hints(annotated: AnnotatedProgram) -> None:
 
 
 def _groups(annotated: AnnotatedProgram) -> list[list[Op]]:
-    """The operations that name members, by group."""
+    """The members of each group."""
     found: dict[int | tuple[int, int], list[Op]] = {}
     regions: dict[int | tuple[int, int], int] = {}
     if not any(op.info.name == GROUP for op in annotated.program.ops):
@@ -125,7 +125,7 @@ def _renamed(node: Node, leaders: dict[int, int]) -> Node:
 
 
 def _merged(left: TensorSharding, right: TensorSharding) -> TensorSharding:
-    """What is said of two values that are split alike. Raises AnnotationError when it contradicts."""
+    """The merged annotation of two members of a group. Raises AnnotationError if they contradict each other."""
     dims = tuple(_merged_dim(a, b) for a, b in zip(left.dims, right.dims, strict=True))
     if any(dim is None for dim in dims):
         raise AnnotationError(

@@ -1,4 +1,4 @@
-"""Which dimensions loops go along: those of which an iteration takes one element, as of a batch in parts."""
+"""Iterated dimensions: those of which each iteration of a loop reads one element, as of a batch in parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SLICE = "stablehlo.dynamic_slice"
 
 
 def iterated_dims(program: Program) -> dict[int, set[int]]:
-    """By the slot of what a loop is given: its dimensions of which every iteration takes one element."""
+    """The iterated dimensions, by the slot of a loop's operand."""
     found: dict[int, set[int]] = {}
     for op in program.ops:
         if op.info.name != WHILE:
@@ -21,7 +21,7 @@ def iterated_dims(program: Program) -> dict[int, set[int]]:
 
 
 def _taken(block: Body) -> dict[int, set[int]]:
-    """By slot the dimensions that the block's own slices take one element of, and something else of no other."""
+    """By slot, the dimensions of which only slices in the block read one element each."""
     found: dict[int, set[int]] = {}
     for op in block.ops:
         if op.info.name == _SLICE:

@@ -15,9 +15,9 @@ from gspmd.transforms.propagate.factors import LEVELS, SolverStep, activity, pro
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Node:
-    """An operation, or an edge of control flow, as the solver sees it: a rule over slots.
+    """An operation or an edge of control flow: a rule over slots.
 
-    `op` is the index of the operation it stands for.
+    `op` is the index of the operation.
     """
 
     rule: int
@@ -38,7 +38,7 @@ class Change:
 
 
 class Interner:
-    """Shardings by number, so that what is computed from them is memoised by small keys."""
+    """Shardings by number, so that functions of them are memoized with small keys."""
 
     def __init__(self) -> None:
         self.values: list[TensorSharding] = []
@@ -56,10 +56,10 @@ class Solver:
     """Solves for one sharding of each slot.
 
     `state[slot]` is a number of `interner`; `history` lists every change in order; `lost` are slots and dimensions
-    whose annotated axes an earlier priority has brought to another dimension of the slot.
+    whose annotated axes an earlier priority has put on another dimension of the slot.
 
-    `sweeps` counts how often the program was walked. It is bounded: each sweep but the last of a level changes
-    something, and a change divides a slot over more devices, as often at most as their number has prime factors.
+    `sweeps` counts the walks over the program. It is bounded: each sweep except the last of a level changes something,
+    and each change splits a slot over more devices, at most as often as their number has prime factors.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Solver:
         self.annotated = list(initial)
         self.state = [self.interner(s) for s in initial]
         self.history: list[Change] = []
-        # What a step does depends on the rule and on how large the tensors are; nodes alike in both share results.
+        # A step depends on the rule and the sizes of the tensors; nodes with equal ones share results.
         kinds: dict[tuple[int, tuple[float, ...]], int] = {}
         self._sizes = [tuple([self.slot_bytes[s] for s in node.slots]) for node in nodes]
         self._kinds = [
@@ -90,7 +90,7 @@ class Solver:
             for slot in set(node.slots):
                 self._users[slot].append(index)
         self._activities = [[activity(rule, level) for level in range(len(LEVELS))] for rule in rules]
-        # A step depends on the level only through the rule's part in it: levels with the same part share results.
+        # A step depends on the level only through the rule's part in it; levels with equal parts share results.
         self._aliases = [[parts.index(part) for part in parts] for parts in self._activities]
         self._memo: dict[tuple[int, ...], tuple[tuple[int, ...], bool]] = {}
         self._contested: set[int] = set()
@@ -106,9 +106,9 @@ class Solver:
                     self._fixpoint(level, aggressive, priority)
 
     def _reveal(self, priority: int) -> None:
-        """Let annotated dimensions of this priority take part; those of later ones neither give nor take yet.
+        """Let annotated dimensions of this priority take part; those of later ones do not yet.
 
-        An axis that an earlier priority has brought to the tensor meanwhile is lost to the later dimension: see `lost`.
+        An axis that an earlier priority has put on the tensor is lost to the later dimension: see `lost`.
         """
         for slot, sharding in enumerate(self.annotated):
             if not any(dim.priority for dim in sharding.dims):
@@ -128,7 +128,7 @@ class Solver:
             self.state[slot] = self.interner(dataclasses.replace(sharding, dims=tuple(dims)))
 
     def _fixpoint(self, level: int, aggressive: bool, priority: int) -> None:
-        """Forward and backward sweeps over what has changed, until nothing does.
+        """Forward and backward sweeps over changed operations, until nothing changes.
 
         It starts from the operations to which the level is new, or whose conflicts were left open.
         """
@@ -179,7 +179,7 @@ class Solver:
     def _undisputed(
         self, key: tuple[int, ...], index: int, before: tuple[int, ...], level: int
     ) -> tuple[tuple[int, ...], bool]:
-        """The state after a step that leaves conflicts alone, and whether there are any; remembered by `key`."""
+        """The state after a step that leaves conflicts, and whether there are any; memoized by `key`."""
         step = self._step(index, before, level)
         found = self._memo[key] = self._numbers(before, step), step.contested
         return found

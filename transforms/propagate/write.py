@@ -1,4 +1,4 @@
-"""Writing the solution into the IR."""
+"""Write the solution into the IR."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gspmd.transforms.propagate.solver import Solver
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loss:
-    """A value of the operation `op`, or an argument or result of @main, is split less than was annotated or found."""
+    """A value of `op`, or an argument or result of @main, that is split less than annotated or derived."""
 
     op: Operation
     why: str
 
 
 def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[Loss, ...]:
-    """Settle the slots that are not solved for, and cut what crosses into manual computations to what divides.
+    """Set the slots that are not solved for, and make values that cross into manual computations even.
 
-    Slots with a leader, and arguments of manual computations, get what theirs decide. Returns the annotations that are
-    lost by that, or to earlier priorities.
+    Slots with a leader, and arguments of manual computations, get the sharding of these. Returns the annotations that
+    are lost by that, or to earlier priorities.
     """
     losses = _lost_annotations(annotated, graph, solver)
 
@@ -39,7 +39,7 @@ def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[L
         if even.dim_axes() != found.dim_axes():
             shape = list(graph.slot_types[slot].shape)
             wanted = print_dims(found.closed())
-            why = f"{what} of shape {shape} is split as {print_dims(even)}, as {wanted} would pad parts"
+            why = f"{what} of shape {shape} is split as {print_dims(even)}, as {wanted} would need padding"
             losses.append(Loss(op.ir, why))
         return even
 
@@ -81,7 +81,7 @@ def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver)
             Loss(
                 place,
                 f"{what}: dimension {dim}, annotated {print_dim(asked, annotated.mesh)}, is not split: "
-                "an earlier priority has brought these axes to another dimension",
+                "an earlier priority has put these axes on another dimension",
             )
         )
     return losses
@@ -132,7 +132,7 @@ def boundary_shardings(
 
 
 def _boundary(chosen: TensorSharding, given: TensorSharding | None, type_: TensorType) -> TensorSharding:
-    """What is asked for at the program's boundary is kept; what was chosen is cut to what divides."""
+    """The sharding at the program's boundary: an annotation is kept, a derived one is made even."""
     even = chosen.evenly(type_.shape)
     if even is chosen or given is None:
         return even

@@ -1,6 +1,7 @@
-"""Operations that XLA gets wrong or does not take, written so that it does not fail.
+"""Workarounds: operations that XLA computes wrongly or refuses, rewritten (docs/xla.md).
 
-A partitioned module is the same for all platforms. What goes to XLA passes through here last.
+A partitioned module is the same for all platforms. `gspmd-legalize-for-xla` is the last pass before XLA, for one
+platform.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from gspmd.transforms.repairs.xla_repairs import repair
 
 @dataclasses.dataclass(frozen=True)
 class LegalizeForXla(Pass):
-    """Rewrite operations that XLA gets wrong or refuses, as happens to every program that gspmd runs or compiles."""
+    """Rewrite operations that XLA computes wrongly or refuses, as happens to every program that gspmd runs or
+    compiles.
+    """
 
     argument = "gspmd-legalize-for-xla"
-    summary = "Rewrite operations that XLA gets wrong or refuses"
+    summary = "Rewrite operations that XLA computes wrongly or refuses"
 
     needs = (ONE_MAIN,)
 
-    platform: str = option("", "platform of JAX's whose compiler gets the program, as cpu; empty for any")
+    platform: str = option("", "JAX platform whose compiler gets the program, such as cpu; empty for any")
 
     def run(self, module: Operation) -> None:
         repair(main_function(module), self.platform)

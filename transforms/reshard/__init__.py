@@ -1,4 +1,12 @@
-"""Resharding: every operation gets its operands as it is run with, by the cheapest collectives."""
+"""Resharding: insert the collectives that bring every operand and result to the sharding with which its operation runs.
+
+In: a decided module. Out: `sdy` collectives on global shapes, each with `gspmd.cause`, such that every operation fits
+its rule. Its data types are `Decision`, the shardings with which an operation runs, and `ReshardStep`, one collective
+of a reshard. A module that has not been decided is decided first, with all values as propagation has them.
+
+`Resharder` goes from operation to operation and asks the planner of `transforms/paths` for the steps. Reshards at the
+boundary of the program go directly to the shards and devices of arguments and results (`device_orders.py`).
+"""
 
 from __future__ import annotations
 
@@ -34,15 +42,15 @@ class Reshard(PlanningPass):
     summary = "Insert the collectives that bring every operand where it is needed"
 
     max_temporary_bytes: int = option(
-        0, "what a device may hold of a value on its way, where there is a way (0: as much as is worth the time)"
+        0, "bytes of a value that a device may hold during a reshard, if possible (0: as much as is worth the time)"
     )
     max_reshard_moves: int = option(
         MAX_RESHARD_MOVES,
-        "moves of collectives that are looked at for one reshard; then the best found is taken",
+        "moves that the search for one reshard may try; then the best path found is used",
         least=1,
     )
-    strict: bool = option(False, "refuse programs with reshards that no annotation asks for")
-    strict_bytes: int = option(0, "what a device may send for such a reshard under 'strict'")
+    strict: bool = option(False, "refuse programs with reshards that no annotation requires")
+    strict_bytes: int = option(0, "bytes that a device may send for such a reshard under 'strict'")
 
     @property
     def counts_layers(self) -> bool:

@@ -13,6 +13,7 @@ from gspmd.dialect.own_attributes import ANNOTATED, CAUSE, COMBINER, NOT_TAKEN, 
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.analysis.trip_count import LoopNest
+from gspmd.transforms.decide.widened import widened_from
 from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
 from gspmd.transforms.exchange.step_notation import write_step
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -222,6 +223,8 @@ class Resharder:
     ) -> None:
         """Move operands to what an operation runs with, and its results to what they are wanted as."""
         have, count = tuple([self.sharding[value] for value in op.operands]), len(op.operands)
+        if runs[count:] != wanted and widened_from(self.program, op.results[0]) is not None:
+            runs = (*wanted, *wanted)  # what is narrower is moved
         found = Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule)
         self.decisions.append(found)
         through = op.ir.attributes.pop(THROUGH, None)
@@ -283,8 +286,15 @@ class Resharder:
         if need in known:
             return known[need]
         if self._is_constant(value):
-            moved = self._remake(self.program.ops[self.program.value_def[value]], need)
+            constant = self.program.ops[self.program.value_def[value]]
+            moved = self._remake(constant, need, constant.ir, constant.ir.operands)
             self._moved[0].setdefault(value, {})[need] = moved
+            return moved
+        narrow = widened_from(self.program, value)
+        if narrow is not None and not self.sharding[value].unreduced:
+            operands = [self._moved_value(narrow, need, user, cause)]
+            moved = self._remake(self.program.ops[self.program.value_def[value]], need, user, operands)
+            self._moved[-1].setdefault(value, {})[need] = moved
             return moved
         depth, point = self._where(value, need, user)
         type_ = self.program.value_type[value]
@@ -314,9 +324,9 @@ class Resharder:
         definer = self.program.value_def[value]
         return definer >= 0 and self.program.ops[definer].splittable
 
-    def _remake(self, op: Op, need: TensorSharding) -> Value:
-        """Make a constant again, split as needed, which costs nothing."""
-        made = op.ir.clone().insert(Point.at(op.ir))
+    def _remake(self, op: Op, need: TensorSharding, before: Operation, operands: Sequence[Value]) -> Value:
+        """Make a constant or a wider value again, split as needed, which costs nothing."""
+        made = op.ir.clone(dict(zip(op.ir.operands, operands, strict=True))).insert(Point.at(before))
         made.attributes["sdy.sharding"] = self.codec.write_list((need,))
         return made.results[0]
 

@@ -1,1 +1,1 @@
-"""Whether a partitioned program computes what the program for one device does."""
+"""Checks: run a partitioned program and the program for one device, and compare their results."""

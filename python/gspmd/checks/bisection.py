@@ -1,9 +1,9 @@
-"""Which pass makes a partitioned program wrong, and at which operation of the program.
+"""Bisection: find the pass that makes a program wrong, and the operation for which it does.
 
-What each pass leaves is a valid module, so it can be run: before `gspmd-localize` on one device, behind it on all. The
-first pass after which results are wrong is the one that broke it. Then the program that it got returns all values in
-between, and the first that is wrong behind the pass is made by the operation at fault. Where more results change what
-the pass does, the program is cut behind an operation instead, found by binary search.
+The output of each pass is a valid module, so it can be run: before `gspmd-localize` on one device, after it on all. The
+first pass with a wrong output is at fault. Its input is then changed to return all intermediate values, and the
+producer of the first wrong one is the operation at fault. If additional results change what the pass does, the program
+is cut after an operation instead, which is found by binary search.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass
 
 CANNOT_RUN = "cannot be run: "
-"""What is said of a program that has no results begins so."""
+"""The prefix of the problem of a program that fails to run."""
 
-_BATCH_BYTES = 1 << 28  # of the values that are returned and compared at a time
+_BATCH_BYTES = 1 << 28  # bytes of the values that are returned and compared at a time
 _RETURN = "func.return"
 _FOLD = "fold"
 Make = Callable[[str], str]
@@ -36,22 +36,22 @@ Make = Callable[[str], str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _AtFault:
-    """What is at fault in the program that a pass got."""
+    """The fault in the input of a pass."""
 
     operation: str = ""
     value: str = ""
     location: str = ""
     step: str = ""
     symptom: str = ""
-    mark: int | None = None  # of the operation, where there is one
+    mark: int | None = None  # of the operation, if any
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lead:
-    """A fault, and where a small program with it may be found.
+    """A fault, and the programs from which a reduction can start.
 
-    `programs` have the fault, in the order in which they are to be tried: with the shardings that were completed, where
-    these are right, and as it is given. `mark` is that of the operation at fault.
+    `programs` have the fault and are tried in order: with the propagated shardings, if these are right, and as given.
+    `mark` is that of the operation at fault.
     """
 
     fault: Fault
@@ -73,7 +73,7 @@ class Bisection:
         self._judging = judging
 
     def lead(self, problem: str) -> Lead:
-        """The fault of the program, of which `problem` says what is wrong."""
+        """The fault of the program; `problem` describes what is wrong."""
         stages = stages_of(self._program, self._passes, self._attach)
         number, symptom = self._first_wrong(stages)
         if not number:
@@ -81,14 +81,14 @@ class Bisection:
         place = self._place(stages, number, symptom)
         fields = {f.name: getattr(place, f.name) for f in dataclasses.fields(place) if f.name != "mark"}
         fault = Fault(problem, self._passes[number - 1].argument, **fields)
-        # Behind the pass before resharding, programs still are such as users write, with all shardings completed.
+        # Before resharding, a program is still one that a user could write, with all shardings.
         completed = stages.texts[min(number, self._localizing - 1) - 1]
         return Lead(fault, tuple(dict.fromkeys((completed, self._program))), place.mark)
 
     # ---- the pass ----
 
     def _first_wrong(self, stages: StagedProgram) -> tuple[int, str]:
-        """The number of the pass, counted from 1, behind which the program is wrong, and how; 0 if it never is."""
+        """The number of the first pass, from 1, with a wrong output, and the problem; 0 if there is none."""
         for number, text in enumerate(stages.texts[1:], 1):
             if text == stages.texts[number - 1]:
                 continue
@@ -104,11 +104,11 @@ class Bisection:
 
     @property
     def _localizing(self) -> int:
-        """The number of the pass behind which a program is what every device runs."""
+        """The number of the pass after which the program is the per-device program."""
         return next(i for i, pass_ in enumerate(self._passes, 1) if isinstance(pass_, Localize))
 
     def _of_fold(self) -> str:
-        """The pass at fault where the single ones are right: the one of layers that repeat, or none."""
+        """The pass at fault if all single passes are right: the one that folds repeated layers, or none."""
         try:
             text = after_pipeline(self._program, self._passes, self._attach)
         except Exception:  # noqa: BLE001 - whatever a pass raises
@@ -116,7 +116,7 @@ class Bisection:
         return _FOLD if self._symptom(self._program, text) else ""
 
     def _symptom(self, program: str, text: str) -> str:
-        """What is wrong with a program that passes have changed, empty for nothing."""
+        """The problem of a program that passes have changed; empty if there is none."""
         try:
             runs, _ = self._worker.call(judged, program, text, self._judging)
         except Exception as error:  # noqa: BLE001 - whatever XLA raises
@@ -126,7 +126,7 @@ class Bisection:
     # ---- the operation ----
 
     def _place(self, stages: StagedProgram, number: int, symptom: str) -> _AtFault:
-        """What is at fault, where the pass of this number is the first that leaves something wrong."""
+        """The fault, given the number of the first pass with a wrong output."""
         if number == len(stages.texts) - 1 and stages.misfit is not None:
             return self._of_error(stages.misfit)
         start = min(number, self._localizing) - 1
@@ -142,18 +142,18 @@ class Bisection:
         return found or _AtFault(symptom=symptom.removeprefix(CANNOT_RUN))
 
     def _of_error(self, error: Error) -> _AtFault:
-        """What an error names."""
+        """The name in quotes in an error."""
         location = str(error.location) if error.location else ""
         return _AtFault(error.op or "", "", location, "", error.message)
 
     def _by_probes(self, given: str, make: Make) -> _AtFault | None:
-        """The first value that is wrong; None if there is none, or if it cannot be said that way."""
+        """The first wrong value; None if there is none, or if returning all values fails."""
         any_wrong = False
         for batch in _batches(probes_of(given)):
             try:
                 probed = with_probes(given, batch)
                 runs, _ = self._worker.call(judged, probed, make(probed), self._judging)
-            except Exception:  # noqa: BLE001 - returning more may be what it does not stand
+            except Exception:  # noqa: BLE001 - the pass may fail on the additional results
                 return None
             wrong = first_wrong(runs, len(batch))
             if wrong is not None:
@@ -168,7 +168,7 @@ class Bisection:
         return self._of_operation(name, location, probe.index, wrong.symptom)
 
     def _of_operation(self, name: str, location: Location, index: int, symptom: str) -> _AtFault:
-        """An operation of what a pass got, as the given program has it."""
+        """The operation of the given program for an operation of a pass's input."""
         made, results = self._names.made_for(location)
         place, mark = _text(source_location(location)), next(iter(GIVEN.numbers(location)), None)
         if name.startswith("sdy.") and made != name:
@@ -176,21 +176,21 @@ class Bisection:
         return _AtFault(made or name, _at(results, index), place, "", symptom, mark)
 
     def _by_prefix(self, given: str, make: Make) -> _AtFault | None:
-        """The operation behind which the program has to be cut for it to be right no more; None if it never is so."""
+        """The last operation of the shortest prefix of the program that is wrong; None if no prefix is."""
         operations = operations_in(given)
 
         def symptom(count: int) -> str:
             try:
                 text = prefix(given, count)
                 self._worker.call(judged, text, text, self._judging)
-            except Exception:  # noqa: BLE001 - what cannot be run before the pass says nothing of it
+            except Exception:  # noqa: BLE001 - a program that cannot run before the pass is no evidence
                 return ""
             try:
                 return self._symptom(text, make(text))
             except Exception as error:  # noqa: BLE001 - whatever a pass raises
                 return _said(error)
 
-        low, high = 0, len(operations)  # right behind `low` operations, wrong behind `high`
+        low, high = 0, len(operations)  # right after `low` operations, wrong after `high`
         last = symptom(high)
         if not last:
             return None
@@ -207,23 +207,23 @@ class Bisection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Wrong:
-    """A probe that is wrong, by its number in the batch."""
+    """The number of a wrong probe in the batch."""
 
     index: int
     symptom: str
 
 
-_RETURNED = "every value is right, but not what is returned of them"
+_RETURNED = "every value is right, but the returned ones are not"
 
 
 def symptom_of(runs: Sequence[CheckRun]) -> str:
-    """What is wrong with the first result that is, empty for nothing."""
+    """The problem of the first wrong result; empty if there is none."""
     found = next((result for run in runs for result in run.results if not result.passed), None)
     return "" if found is None else _result_text(found)
 
 
 def first_wrong(runs: Sequence[CheckRun], probes: int) -> _Wrong | None:
-    """The first of the last `probes` results that is wrong in some run."""
+    """The first of the last `probes` results that is wrong in any run."""
     found: list[_Wrong] = []
     for run in runs:
         first = len(run.results) - probes
@@ -236,7 +236,7 @@ def _result_text(result: ResultCheck) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Why a program cannot be run."""
+    """The reason why a program cannot run."""
     text = " ".join(str(error).split())[:400].removeprefix("gspmd: error: ")
     if isinstance(error, Died):
         return f"{CANNOT_RUN}{text}"
@@ -244,7 +244,7 @@ def _said(error: Exception) -> str:
 
 
 def _batches(probes: Sequence[Probe]) -> Iterator[list[Probe]]:
-    """Probes in order, as many at a time as fit into memory."""
+    """Probes in order, in batches that fit into memory."""
     batch: list[Probe] = []
     size = 0.0
     for probe in probes:

@@ -1,4 +1,4 @@
-"""Run a program on one device and partitioned on many, on the same inputs, and compare the results."""
+"""Run a program on one device and partitioned on many, with the same inputs, and compare the results."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def check(
     bisect: bool = False,
     stage: Stage = lambda name: nullcontext(),
 ) -> CheckReport:
-    """Compare the annotated program `module` on one device with itself partitioned.
+    """Compare the annotated program `module` on one device with the partitioned program.
 
     `module` is anything that `gspmd.partition` reads. `partitioned` is the partitioned module, or a function that makes
-    it from an `ir.Module`; without it `gspmd.partition` does, for `num_devices` and with `options` as its keyword
-    arguments. `inputs` are global arrays or an `.npz` file, else random from `seed`; if those make the reference
-    produce NaN, non-negative ones are tried too. Uneven arguments are padded with NaN and extreme integers.
+    it from an `ir.Module`; by default `gspmd.partition` for `num_devices` with `options` as its keyword arguments.
+    `inputs` are global arrays or an `.npz` file, or else random numbers from `seed`; if these make the reference
+    produce NaN, non-negative ones are tried, too. Uneven arguments are padded with NaN and extreme integers.
 
-    Integers and bools must be equal, NaN and infinities in the same places, and other floats no farther off
-    than `atol + rtol * (largest magnitude of the result)`. Where neither is given, `rtol` is
-    `default_rtol`. A result that rounding its inputs moves farther is allowed four times that, and one that is made of
-    narrower types, as in mixed precision, what results of these are; both with a note.
-    `devices` are those to run on (default: JAX's CPU devices). `stage` wraps each slow step, for progress.
+    Integers and bools must be equal, NaN and infinities at the same elements, and other floats within `atol + rtol *
+    (largest magnitude of the result)`. By default, `rtol` is `default_rtol`. There are two wider tolerances, each with
+    a note: four times the effect of rounding the inputs, and the tolerance of the narrowest type from which a result is
+    computed, as in mixed precision. `devices` are those to run on (default: JAX's CPU devices). `stage` wraps each slow
+    step, for progress.
 
-    With `bisect`, a program that is partitioned wrongly, or cannot be run, is searched for the pass and the operation
-    at fault, which the report has in `fault` with a small program to report. All of it runs on virtual CPU devices of
-    another process, which XLA may end. It takes a program that is not partitioned yet, and no `devices`.
+    With `bisect`, if results differ or the program cannot run, `fault` of the report has the pass and the operation at
+    fault and a reduced program. All of this runs on virtual CPU devices of a separate process, to survive crashes of
+    XLA. It takes an unpartitioned program and no `devices`.
 
     Errors: those of partitioning, compiling and running; UsageError if the modules do not belong together.
     """
@@ -92,7 +92,7 @@ def check(
 
 def _partition(program: ir.Module, partitioned: Any, num_devices: int | None, options: Mapping[str, Any]) -> Any:
     if partitioned is None:
-        from gspmd import api  # the runtime can do without the partitioner
+        from gspmd import api  # the runtime does not need the partitioner otherwise
 
         _check_options(options)
         return api.partition(program, num_partitions=num_devices, **options)
@@ -100,7 +100,7 @@ def _partition(program: ir.Module, partitioned: Any, num_devices: int | None, op
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise UsageError for what is no argument of `gspmd.partition`."""
+    """Raise UsageError for names that are not arguments of `gspmd.partition`."""
     from gspmd import api
 
     unknown = set(options) - (set(inspect.signature(api.partition).parameters) - {"program", "num_partitions"})

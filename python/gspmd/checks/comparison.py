@@ -1,4 +1,4 @@
-"""How far a result is from what it should be."""
+"""The error of a result."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """The largest error of a result, and whether NaN and infinities are where they should be.
+    """The largest error of a result, and whether NaN and infinities are at the right elements.
 
-    `max_abs_error` is over the elements that are finite in the reference; `scale` is the largest
-    magnitude among those. `mismatch` says what cannot be measured as an error, "" if nothing.
+    `max_abs_error` is over the finite elements of the reference; `scale` is their largest magnitude. `mismatch`
+    describes a difference that is not a numerical error; "" if there is none.
     """
 
     max_abs_error: float
@@ -40,9 +40,9 @@ class Difference:
 def default_rtol(dtype: np.dtype[Any]) -> float:
     """Allowed error relative to the largest magnitude of a result; 0 for types that must be exact.
 
-    Splitting one sum of up to 4096 terms in 8 was measured to cost up to 8 eps in float32 and float64, which XLA
-    sums in themselves, and 2 eps in the shorter types, which it sums in float32. The rest is for programs that
-    are many operations deep; types of 8 bits and fewer, where 1 is a few eps, get none of it.
+    Splitting a sum of up to 4096 terms into 8 was measured to cost up to 8 eps in float32 and float64, which XLA
+    accumulates in the same type, and 2 eps in shorter types, which it accumulates in float32. The rest is a margin for
+    programs that are many operations deep; types of at most 8 bits, where 1 is a few eps, have no margin.
     """
     if not (is_float(dtype) or dtype.kind == "c"):
         return 0.0
@@ -70,7 +70,7 @@ def compare(expected: Array, actual: Array) -> Difference:
 
 
 def compare_sharded(expected: Array, actual: ShardedArray) -> Difference:
-    """Compare the assembled array, and then every copy on every device that is not the same as it."""
+    """Compare the assembled array, and every replica on a device that differs from it."""
     whole = actual.to_numpy()
     worst = compare(expected, whole)
     if actual.placement.unreduced:
@@ -85,7 +85,7 @@ def compare_sharded(expected: Array, actual: ShardedArray) -> Difference:
 
 
 def _with_equal_copies(found: Difference, actual: ShardedArray) -> Difference:
-    """Of an unreduced array, devices hold summands: those that have the same one must agree."""
+    """Compare the summands of an unreduced array: replicas of one summand must agree."""
     indices, first = part_indices(actual.placement), dict[tuple[int, ...], bytes]()
     for shard in actual.shards:
         content = shard.to_numpy().tobytes()

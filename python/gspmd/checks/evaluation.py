@@ -1,7 +1,7 @@
-"""Programs between stages, run and compared: functions that are called in a process XLA may end.
+"""Run and compare programs between stages, in a process that may crash.
 
-Before `gspmd-localize` a program is one for whole values, which runs on one device once its shardings are left out.
-Behind it, it is what every device runs.
+Before `gspmd-localize`, a program has global shapes and runs on one device without its shardings. After it, it is the
+per-device program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gspmd.runtime.executable_module import is_partitioned
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judging:
-    """What programs are run on, and how far results may be off: as `gspmd.check` takes it."""
+    """The inputs and tolerances of `gspmd.check`."""
 
     inputs: Inputs | None = None
     seed: int = 0
@@ -30,7 +30,7 @@ _reference: tuple[str, Reference] | None = None
 
 
 def described(program: str, judging: Judging) -> str:
-    """What an unpartitioned program runs on, which is compiled. Errors: as `gspmd.check`."""
+    """The inputs of an unpartitioned program, which is compiled for that. Errors: as `gspmd.check`."""
     reference = _compiled_reference(program)
     if judging.inputs is not None:
         given_arrays(reference.executable.signature.inputs, judging.inputs)
@@ -38,9 +38,9 @@ def described(program: str, judging: Judging) -> str:
 
 
 def judged(program: str, changed: str, judging: Judging) -> tuple[tuple[CheckRun, ...], tuple[str, ...]]:
-    """The results of a program that stages have changed, compared with those that it has as it is; and notes.
+    """The results of a program that stages have changed, compared with those of the original, and notes.
 
-    Errors: whatever compiling and running raises.
+    Errors: those of compiling and running.
     """
     reference = _compiled_reference(program)
     module = read(changed)

@@ -1,4 +1,4 @@
-"""A check that also says where a program is partitioned wrongly: everything runs in a process that XLA may end."""
+"""A check that also locates the fault; everything runs in a process that may crash."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def located_check(
     judging: Judging,
     stage: Stage,
 ) -> CheckReport:
-    """Compare a program with itself partitioned; where that is wrong, the report says which pass and operation is.
+    """Compare a program with the partitioned program; if results differ, the report has the fault.
 
-    `source` is the program's text, if it is one, and what locations in it are called. Errors: those of partitioning but
-    for defects, and of compiling the program unpartitioned.
+    `source` is the text of the program, if any, and the file name in its locations. Errors: those of partitioning,
+    except internal errors, and of compiling the unpartitioned program.
     """
     mesh = mesh_of(program, num_partitions)
     with program.context, ir.Location.unknown():
@@ -58,7 +58,7 @@ def located_check(
         with stage("looking for the pass and the operation at fault"):
             bisection = Bisection(worker, text, names, passes, api.attaching(rules), judging)
             lead = bisection.lead(problem)
-        with stage("making the program small"):
+        with stage("reducing the program"):
             smaller = reduced_program(worker, lead, passes, api.attaching(rules), judging)
     return dataclasses.replace(report, fault=dataclasses.replace(lead.fault, reduced=smaller))
 
@@ -71,7 +71,7 @@ def _outcome(
     options: Mapping[str, Any],
     judging: Judging,
 ) -> tuple[tuple[CheckRun, ...], tuple[str, ...], str]:
-    """The runs, notes on them, and what is wrong with the partitioned program, empty for nothing."""
+    """The runs, notes on them, and the problem of the partitioned program; empty if there is none."""
     try:
         product = api.partition(program, num_partitions, **options)
     except Error as error:

@@ -1,7 +1,7 @@
-"""The narrowest types that results are made of: no result is more exact than these.
+"""The narrowest type from which each result is computed, which limits its precision.
 
 A training step in mixed precision takes float32 parameters, computes gradients in bfloat16, and returns float32
-parameters. How its sums are split decides how often bfloat16 is rounded.
+parameters. The way in which its sums are split decides how often bfloat16 is rounded.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _Known = ChainMap[Value, Type | None]
 
 
 def narrowest_types(program: Operation) -> tuple[Type | None, ...]:
-    """For each result of @main, the floating-point type of fewest bits among all values that it is made of.
+    """For each result of @main, the narrowest floating-point type among the values from which it is computed.
 
-    None where none of them is floating-point. What a loop, a branch or a function has inside counts for all of its
+    None if none of them is floating-point. The values inside a loop, a branch or a function count for all of its
     results.
     """
     block = function_block(program, "main")
@@ -37,13 +37,13 @@ def narrowest_types(program: Operation) -> tuple[Type | None, ...]:
 
 
 class _Narrowest:
-    """Walks blocks; functions once."""
+    """Walks blocks, and each function once."""
 
     def __init__(self) -> None:
         self._of_function: dict[str, Type | None] = {}
 
     def of_block(self, block: Block, around: _Known) -> dict[Value, Type | None]:
-        """The narrowest type that each value of a block is made of; of values `around` it, that is known."""
+        """The narrowest type for each value of a block, given those of the values `around` it."""
         found = {argument: _own(argument) for argument in block.arguments}
         known = around.new_child(found)
         for op in block:

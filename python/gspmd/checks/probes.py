@@ -1,4 +1,4 @@
-"""Programs that return more, or less, than they do: every value in between, or what is alive behind an operation."""
+"""Programs with other results: intermediate values, or the values that are live after an operation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Probe:
 
 
 def probes_of(program: str) -> tuple[Probe, ...]:
-    """The values of a program, arguments first, then in program order, without those that devices hold in parts."""
+    """The values of a program, arguments first, then in program order, without partial values."""
     module = read(program)
     with in_memory(module) as top:
         function = main_function(top)
@@ -38,12 +38,12 @@ def probes_of(program: str) -> tuple[Probe, ...]:
 
 
 def operations_in(program: str) -> list[tuple[str, Any]]:
-    """The name and the location of every operation of `@main`, in program order, without the one that returns."""
+    """The name and the location of every operation of `@main`, in program order, without the terminator."""
     return [(op.name, op.location) for op in operations(main_of(program))]
 
 
 def with_probes(program: str, probes: Sequence[Probe]) -> str:
-    """The program with more results: the values of the probes, which stay split as they are."""
+    """The program with the values of the probes as additional results, with their shardings."""
 
     def change(top: Operation) -> None:
         function = main_function(top)
@@ -58,7 +58,7 @@ def with_probes(program: str, probes: Sequence[Probe]) -> str:
 
 
 def prefix(program: str, count: int) -> str:
-    """The first `count` operations of a program, returning all that others used or that was returned."""
+    """The first `count` operations of a program, returning all values that were used later or returned."""
 
     def change(top: Operation) -> None:
         function = main_function(top)

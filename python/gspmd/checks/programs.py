@@ -1,4 +1,4 @@
-"""Programs between stages as text, with locations, and how they are looked at and changed in memory."""
+"""Programs between stages, as text with locations and in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import new_context, parse_written
 
 SAID = "sdy.sharding"
-"""The attribute that says how a value is split."""
+"""The sharding attribute of a value."""
 
 
 def read(text: str) -> ir.Module:
-    """A program that this process, or the one that started it, has written."""
+    """Parse a program that this process or its parent has written."""
     return parse_written(text, new_context())
 
 
@@ -32,7 +32,7 @@ def printed(module: ir.Module) -> str:
 
 
 def main_of(program: str) -> Operation:
-    """`@main` of a program, to look at."""
+    """`@main` of a program, for inspection."""
     return main_function(model_of(read(program)))
 
 
@@ -45,20 +45,20 @@ def changed(program: str, change: Callable[[Operation], None]) -> str:
 
 
 def operations(function: Operation) -> Iterator[Operation]:
-    """The operations of a function, without the one that returns."""
+    """The operations of a function, without the terminator."""
     block = function.regions[0]
     return (op for op in block if op is not block.last)
 
 
 def used_by(op: Operation) -> Iterator[Value]:
-    """What an operation, or one inside it, uses."""
+    """The values that an operation, or one inside it, uses."""
     yield from op.operands
     for inner in op.walk():
         yield from inner.operands
 
 
 def returning(top: Operation, values: Sequence[Value], keep: int = 0) -> None:
-    """Let `@main` return these values, the first `keep` with what was said of its results; nothing is donated."""
+    """Let `@main` return these values, the first `keep` with the attributes of its results; nothing is donated."""
     function = main_function(top)
     block, codec, shardings = function.regions[0], codec_of(top), shardings_in(top)
     end = block.terminator
@@ -79,7 +79,7 @@ def returning(top: Operation, values: Sequence[Value], keep: int = 0) -> None:
 
 
 def shardings_in(top: Operation) -> dict[Value, TensorSharding]:
-    """What is said of the values of `@main`; nothing for a program without exactly one mesh."""
+    """The annotations of the values of `@main`; none for a program without exactly one mesh."""
     if len(mesh_operations(top)) != 1:
         return {}
     annotated = AnnotatedProgram(top)

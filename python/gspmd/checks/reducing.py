@@ -1,4 +1,4 @@
-"""A program that is partitioned wrongly, made small: with fewer operations, results and annotations."""
+"""Reduce a program that is partitioned wrongly: fewer operations, results and annotations."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _TRIES, _SECONDS = 150, 90.0
 def reduced_program(
     worker: Worker, lead: Lead, passes: Sequence[Pass], attach: After, judging: Judging, seconds: float = _SECONDS
 ) -> str:
-    """The text of a small program with the fault that was found, run on random inputs; else of the program as it is.
+    """The text of a reduced program with the fault on random inputs, or else of the program as it is.
 
-    Its operations keep what was found for their shardings, as far as the fault needs that.
+    Its operations keep the propagated shardings as far as the fault needs them.
     """
     random = dataclasses.replace(judging, inputs=None)
     cannot_run = lead.fault.symptom.startswith(CANNOT_RUN) or lead.fault.problem.startswith("cannot be")
@@ -39,7 +39,7 @@ def reduced_program(
     def is_wrong(program: str) -> bool:
         try:
             worker.call(judged, program, program, random)
-        except Exception:  # noqa: BLE001 - not a program that can be run unpartitioned
+        except Exception:  # noqa: BLE001 - the reduced program cannot run unpartitioned
             return False
         try:
             runs, _ = worker.call(judged, program, after_pipeline(program, passes, attach), random)
@@ -62,7 +62,7 @@ def plain(program: str) -> str:
 
 
 def _smaller(program: str, mark: int | None) -> Iterator[str]:
-    """Programs with less, those with most less first; the operation with this mark stays."""
+    """Reduced programs, the most reduced first; the operation with this mark stays."""
     function = main_of(program)
     ops = list(operations(function))
     number = len(ops)
@@ -81,7 +81,7 @@ def _smaller(program: str, mark: int | None) -> Iterator[str]:
 
 
 def _near(ops: Sequence[Operation], centre: int, up: int, down: int) -> list[int]:
-    """The numbers of operations so many uses before or behind one of them."""
+    """The numbers of operations within so many uses of one of them."""
     found = {ops[centre]}
     front = found
     for _ in range(up):
@@ -96,7 +96,7 @@ def _near(ops: Sequence[Operation], centre: int, up: int, down: int) -> list[int
 
 
 def _with_operations(program: str, kept: Sequence[int]) -> str:
-    """With these operations only, and constants that they use; what they use of others becomes arguments."""
+    """The program with only these operations and the constants that they use; other operands become arguments."""
 
     def change(top: Operation) -> None:
         function = main_function(top)
@@ -121,7 +121,7 @@ def _with_operations(program: str, kept: Sequence[int]) -> str:
 
 
 def _with_results(program: str, indices: Sequence[int]) -> str:
-    """With these results only, and what they need."""
+    """The program with only these results and the operations that they need."""
 
     def change(top: Operation) -> None:
         function = main_function(top)
@@ -138,7 +138,7 @@ def _with_results(program: str, indices: Sequence[int]) -> str:
 
 
 def _less_said(program: str, number: int) -> Iterator[str]:
-    """Without one of the annotations."""
+    """The program without one of the annotations."""
 
     def without(key: str) -> str:
         def change(top: Operation) -> None:
@@ -175,7 +175,7 @@ def _is_constant(op: Operation) -> bool:
 
 
 def _leaves(value: Value, inside: set[Operation]) -> bool:
-    """Whether what an operation makes is used elsewhere, or nowhere."""
+    """Whether the results of an operation are used outside the set, or not at all."""
     users = value.users
     block = value.block
     return not users or any(user.within(block) not in inside for user in users)

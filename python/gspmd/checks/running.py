@@ -1,4 +1,4 @@
-"""A program run twice on the same inputs, unpartitioned and partitioned, and its results judged."""
+"""Run a program unpartitioned and partitioned on the same inputs, and compare the results."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from gspmd.transforms.ir.signature import ValueSignature
 Array = np.ndarray[Any, Any]
 Inputs = Sequence[Any] | str | os.PathLike[str]
 Stage = Callable[[str], AbstractContextManager[None]]
-_NOISE_FACTOR = 4  # an error up to this many times the effect of rounding is taken for one
-_NOISE_RUNS = 3  # rounding is random: more than one try, and the largest effect counts
+_NOISE_FACTOR = 4  # an error up to this many times the effect of rounding counts as rounding
+_NOISE_RUNS = 3  # rounding is random: the largest effect of several tries counts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reference:
-    """The program before partitioning, what it runs on, and the narrowest types that its results are made of."""
+    """The unpartitioned program, its inputs, and the narrowest type of each result."""
 
     executable: Executable
     described: str
@@ -43,7 +43,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProgramPair:
-    """The program twice, and what counts as equal."""
+    """Both programs and the tolerances."""
 
     reference: Reference
     partitioned: Executable
@@ -52,7 +52,7 @@ class ProgramPair:
 
 
 def check_judging(inputs: Inputs | None, rtol: float | None, atol: float | None) -> None:
-    """Raise UsageError for tolerances and inputs of another kind than they have to be."""
+    """Raise UsageError for tolerances and inputs of a wrong type."""
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance is not None and not (isinstance(tolerance, int | float) and tolerance >= 0):
             raise UsageError(f"{name} is {tolerance}, expected a number of at least 0", code=Code.BAD_VALUE)
@@ -63,9 +63,9 @@ def check_judging(inputs: Inputs | None, rtol: float | None, atol: float | None)
 
 
 def reference_of(program: ir.Module, devices: Sequence[Any] | None) -> Reference:
-    """Compile the program before partitioning.
+    """Compile the unpartitioned program.
 
-    Manual regions are written for one device of many; a program that has some is run by XLA on all.
+    A program with manual regions, which are per-device programs, is partitioned and run by XLA.
     """
     model = model_of(program)
     made_of = narrowest_types(model)
@@ -95,7 +95,7 @@ def runs_of(
 
 
 def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Array, ...]:
-    """Inputs that a user gives, or names the file of. Errors: InputError, and those of arguments that do not fit."""
+    """The user's inputs, as arrays or a file. Errors: InputError, and those of mismatched arguments."""
     path = os.fspath(inputs) if isinstance(inputs, str | os.PathLike) else None
     given = tuple(cast(Sequence[Any], inputs)) if path is None else read_inputs(path, values)
     check_count(values, len(given))
@@ -103,7 +103,7 @@ def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Arra
 
 
 def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, list[int]]:
-    """One comparison, and the results of the reference that have NaN."""
+    """A comparison, and the results of the reference that have NaN."""
     with stage("running the original program"):
         expected = [np.asarray(result) for result in pair.reference.executable(*arrays)]
     with stage("running the partitioned program"):
@@ -154,7 +154,7 @@ def _may_be_noise(check: ResultCheck) -> bool:
 
 
 def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArray]) -> ResultCheck:
-    """Let a result pass that is as far off as the reference itself moves by rounding its inputs."""
+    """Accept an error of the size that rounding the inputs has on the reference."""
     if not _may_be_noise(check):
         return check
     noise = max(compare(expected, np.asarray(array)).max_abs_error for array in moved)
@@ -164,11 +164,11 @@ def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArr
 
 
 def _judge_narrow(check: ResultCheck, made_of: np.dtype[Any] | None) -> ResultCheck:
-    """Let a result pass that is as far off as one of the narrowest type that it is made of may be."""
+    """Accept an error within the tolerance of the narrowest type from which the result is computed."""
     if made_of is None or not _may_be_noise(check) or not check.tolerance:
         return check
     allowed = default_rtol(made_of)
     if not check.max_rel_error <= allowed:
         return check
-    reason = f"made of {made_of.name}: the relative error {check.max_rel_error:.3g} is within {allowed:.3g}"
+    reason = f"computed in {made_of.name}: the relative error {check.max_rel_error:.3g} is within {allowed:.3g}"
     return dataclasses.replace(check, passed=True, reason=reason)

@@ -1,4 +1,4 @@
-"""What stages make of a program, one after the other, kept as text: what each leaves can be looked at alone."""
+"""The outputs of the stages for a program, kept as text so that each can be inspected."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gspmd.transforms.passes import Pass
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StagedProgram:
-    """A program and what passes made of it: `texts` has the program itself first, then what each pass left.
+    """A program and the outputs of passes: `texts` has the program itself first, then the output of each pass.
 
-    `failure` is what the pass raised behind the last of these, if not all came to their end. `misfit` is what the pass
-    behind the last one cannot work on, where that can be told before it runs.
+    `failure` is the exception of the next pass, if one failed. `misfit` is the unmet precondition of the next pass, if
+    that is known before it runs.
     """
 
     passes: tuple[Pass, ...]
@@ -28,7 +28,7 @@ class StagedProgram:
 
 
 def stages_of(program: str, passes: Sequence[Pass], attach: After) -> StagedProgram:
-    """Run passes on a program; `attach` is called behind each, before what it left is looked at."""
+    """Run passes on a program; `attach` is called after each, before its output is recorded."""
     texts = [program]
     needs = [*(pass_.needs for pass_ in passes[1:]), ()]
     misfits: list[Error] = []
@@ -45,21 +45,21 @@ def stages_of(program: str, passes: Sequence[Pass], attach: After) -> StagedProg
 
     try:
         run_passes(passes, read(program), after)
-    except Exception as error:  # noqa: BLE001 - whatever a pass raises is what is looked for
+    except Exception as error:  # noqa: BLE001 - the exception of a pass is the result
         failure = None if misfits else error
         return StagedProgram(tuple(passes), tuple(texts), failure, misfits[0] if misfits else None)
     return StagedProgram(tuple(passes), tuple(texts))
 
 
 def after_passes(program: str, passes: Sequence[Pass]) -> str:
-    """What passes leave of a program. Errors: theirs."""
+    """The output of the passes for a program. Errors: those of the passes."""
     module = read(program)
     run_passes(passes, module)
     return printed(module)
 
 
 def after_pipeline(program: str, passes: Sequence[Pass], attach: After) -> str:
-    """The same as `gspmd.partition` runs them, layers that repeat once."""
+    """The same as `gspmd.partition` runs them, with repeated layers folded."""
     module = read(program)
     run_pipeline(passes, module, attach)
     return printed(module)

@@ -61,11 +61,11 @@ def _row(result: ResultCheck, has_nonfinite: bool) -> tuple[str, ...]:
 
 
 def _fault_lines(fault: Fault, path: str) -> list[str]:
-    """Which pass and which operation is at fault, and where a small program with the fault is written."""
+    """The pass and the operation at fault, and the file with the reduced program."""
     what = " ".join(filter(None, (f"'{fault.operation}'" if fault.operation else "", fault.value)))
     where = f" at {fault.location}" if fault.location else ""
-    step = f", for whose operands or results it has '{fault.step}'" if fault.step else ""
+    step = f", in the step '{fault.step}' for its operands or results" if fault.step else ""
     by = f"pass '{fault.pass_name}'" if fault.pass_name else "no single pass"
     lines = [f"at fault: {by}" + (f", at {what}{where}{step}" if what else "")]
     lines += [f"  {fault.symptom}"] if fault.symptom else []
-    return [*lines, *([f"  a small program with the fault, to report, is in {path}"] if path else [])]
+    return [*lines, *([f"  a reduced program to report is in {path}"] if path else [])]

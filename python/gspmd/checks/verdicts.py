@@ -1,4 +1,4 @@
-"""What a check found: every result of every run, and whether it is what it should be."""
+"""The verdicts of a check: every result of every run, and whether it is right."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 class ResultCheck:
     """One result of one run.
 
-    `tolerance` is the error allowed, absolute; `noise`, where it was needed, is how far the reference itself
-    moves when every float input changes by one rounding error (the most of three
-    tries). `reason` says why it failed or barely passed.
+    `tolerance` is the allowed absolute error; `noise`, if it was needed, is the change of the reference when every
+    float input changes by one rounding error (the largest of three tries). `reason` says why the result failed or
+    barely passed.
     """
 
     index: int
@@ -32,7 +32,7 @@ class ResultCheck:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CheckRun:
-    """All results for one set of inputs, which `inputs` describes."""
+    """All results for one set of inputs, described by `inputs`."""
 
     inputs: str
     results: tuple[ResultCheck, ...]
@@ -44,14 +44,13 @@ class CheckRun:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """Where a program is partitioned wrongly: the first operation at fault, and the pass that broke it.
+    """The fault of a partitioned program: the first operation at fault, and the pass.
 
-    `problem` is what is wrong with the whole program, `pass_name` the pass after which that is so: `fold` where layers
-    that repeat are put back, empty where the partitioned program is right and does not run for another reason.
-    `operation`, `value` and `location` are of the program as it is given, all empty where no single operation is found;
-    `func.return` is what the program returns. `step` is the reshard for an operand of the operation, where that is at
-    fault and not the operation. `symptom` is what is wrong with the value. `reduced` is the text of a smaller program
-    with the fault, or of the same one.
+    `problem` describes the fault of the whole program. `pass_name` is the first pass with a wrong output: `fold` for
+    the folding of repeated layers, empty if the partitioned program is right and fails for another reason. `operation`,
+    `value` and `location` refer to the given program and are empty if no single operation was found; `func.return`
+    stands for the results. `step` is the reshard of an operand, if that is at fault rather than the operation.
+    `symptom` describes the wrong value. `reduced` is the text of a reduced program with the fault, or of the same one.
     """
 
     problem: str
@@ -66,9 +65,9 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CheckReport:
-    """What was compared with what, and how it went; true if everything passed.
+    """The report of a check; true if everything passed.
 
-    `fault` is where the program is partitioned wrongly, if that was looked for; `runs` are empty where it does not run.
+    `fault` locates the fault, if requested; `runs` is empty if the program cannot run.
     """
 
     mesh: str
@@ -103,12 +102,12 @@ class CheckReport:
         return f"<CheckReport: {found if self.fault is None else 'a fault was found'}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """The report in plain values, as for JSON."""
+        """The report as JSON values."""
         return {"passed": self.passed, **_json_value(dataclasses.asdict(self))}
 
 
 def _json_value(value: Any) -> Any:
-    """The value with None for infinity and NaN, which JSON has no words for."""
+    """The value, with None for infinity and NaN, which JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

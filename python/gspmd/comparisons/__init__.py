@@ -1,1 +1,1 @@
-"""Second opinions: a program beside what XLA's partitioners make of it, or beside another version of itself."""
+"""Comparisons: a program partitioned by gspmd and by XLA, or two versions of a program."""

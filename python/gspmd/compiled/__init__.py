@@ -1,1 +1,1 @@
-"""Programs compiled for machines that need not be here, and what their compilers say of them."""
+"""Programs compiled for machines that need not be present, and their compilers' figures."""

@@ -1,4 +1,4 @@
-"""Programs compiled for machines that need not be here, what their compilers say of them, and files to run there."""
+"""Programs compiled for machines that need not be present: their compilers' figures, and files to run there."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from gspmd.runtime.callbacks import refuse_to_run
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.topology import is_topology
 
-if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
+if TYPE_CHECKING:  # figures are computed on demand, since calls do not need them
     from gspmd.compiled.dearer import DearerCollectives
     from gspmd.compiled.step_time import StepTime
     from gspmd.costs.program_cost import CostReport
 
-# What the compilers say of programs that do not fit: what is needed, and what there is.
+# The compilers' messages for programs that do not fit: the memory needed and available.
 _OUT_OF_MEMORY = (
     re.compile(r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm"),
     re.compile(r"RESOURCE_EXHAUSTED.*?\(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)"),
 )
-# What makes compilers begin collectives early that do not so by themselves. What is on its way then takes memory.
+# Options with which compilers start collectives early, at the cost of memory for those in flight.
 _BEGIN_EARLY = {"xla_enable_async_all_gather": True, "xla_enable_async_collective_permute": True}
 _LATE = ("tpu:v2:", "tpu:v3:")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledMemory:
-    """Bytes of a device that the compiler allocates; `limit` is what the device has, 0 where unknown."""
+    """The compiler's allocation on a device in bytes; `limit` is the memory of the device, 0 if unknown."""
 
     arguments: int
     results: int
@@ -62,7 +62,7 @@ class CompiledMemory:
 
 
 class CompiledProgram:
-    """A partitioned program as PJRT compiled it for a machine, `compile_s` seconds long."""
+    """A partitioned program compiled by PJRT for a machine in `compile_s` seconds."""
 
     def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, compile_s: float) -> None:
         self._partitioned, self.machine, self.compile_s = partitioned, machine, compile_s
@@ -77,7 +77,7 @@ class CompiledProgram:
 
     @property
     def partitioned(self) -> Partitioned:
-        """The program of one device."""
+        """The per-device program."""
         return self._partitioned
 
     def runtime_executable(self) -> Any:
@@ -104,32 +104,32 @@ class CompiledProgram:
 
     @property
     def flops(self) -> float:
-        """Operations of a device by the compiler's own count, in which bodies of loops count once."""
+        """The operations of a device by the compiler's count, in which loop bodies count once."""
         return float(self.runtime_executable().cost_analysis().get("flops", 0.0))
 
     def cost(self) -> CostReport:
-        """Our own account of the same program on the same machine."""
+        """The cost of the same program on the same machine by gspmd's model."""
         from gspmd.costs.program_cost import cost_of
 
         return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
 
     def dearer(self) -> list[DearerCollectives]:
-        """Where the compiler sends more than the partitioned program asks for."""
+        """Collectives for which the compiled program sends more than the partitioned program."""
         from gspmd.compiled.dearer import dearer_collectives
 
         return dearer_collectives(self.partitioned.collectives, self.hlo_text, self.partitioned.mesh)
 
     def step_time(self) -> StepTime | None:
-        """An estimate from what the compiler emitted; None for machines that give no cycles."""
+        """An estimate from the compiler's output; None for compilers that report no cycles."""
         return step_time_on(self.machine, self.hlo_text, self.partitioned.mesh)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file for `load_compiled`, whole or not at all. Errors: InputError."""
+        """Write a file for `load_compiled` atomically. Errors: InputError."""
         output = Output(path)
         output.write(self.serialized())
 
     def serialized(self) -> bytes:
-        """What `load_compiled` reads: the executable, and the partitioned module, which says what it takes."""
+        """The file for `load_compiled`: the executable, and the partitioned module with its signature."""
         module = io.BytesIO()
         self.partitioned.module.operation.write_bytecode(module)
         about = About(
@@ -148,16 +148,16 @@ def compile_for(
     compiler_options: Mapping[str, str | int | float | bool] | None = None,
     **options: Any,
 ) -> CompiledProgram:
-    """Compile a program for a machine that need not be here: `tpu:v5p:8x8x8`, or for devices that are.
+    """Compile a program for a machine that need not be present, such as `tpu:v5p:8x8x8`, or for local devices.
 
-    `program` is what `gspmd.partition` takes, which it is given to with `options`, or a partitioned one. Axes of the
-    mesh are laid onto a topology so that its collectives take least time. `compiler_options` are XLA's own, as
-    `{"xla_enable_async_all_gather": False}`. For TPU v2 and v3, whose compiler does not begin collectives early by
-    itself, this one and that for permutes are true if nothing else is said and the program fits so.
+    `program` is an argument of `gspmd.partition`, which gets `options`, or a partitioned program. The mesh is placed on
+    a topology such that its collectives take the least time. `compiler_options` are options of XLA, such as
+    `{"xla_enable_async_all_gather": False}`. For TPU v2 and v3, whose compiler does not start collectives early by
+    default, this option and that for permutes are set unless given, if the program then fits.
 
-    Errors: those of `gspmd.partition`; Unsupported for a program that calls Python; UsageError for a target that is not
-    known or too small, and for compiler options that do not exist; ExecutionError where libtpu is missing or the
-    program does not fit into memory.
+    Errors: those of `gspmd.partition`; Unsupported for a program that calls Python; UsageError for an unknown or too
+    small target, and for unknown compiler options; ExecutionError if libtpu is missing or the program does not fit into
+    memory.
     """
     from gspmd.collectives import traffic_of
 
@@ -172,7 +172,7 @@ def compile_for(
             return compiler(module, _jax.DeviceList(place.devices), build)
 
     platform = place.devices[0].platform
-    module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with places in the source
+    module, _ = executable_module.read_partitioned(partitioned.module, platform)  # with source locations
     refuse_to_run(module)
     started = time.perf_counter()
     executable = compiled_by(compile_, module, lambda: partitioned, place, given, f"the compiler for '{place.target}'")
@@ -187,7 +187,7 @@ def compiled_by(
     given: Mapping[str, Any],
     compiler: str,
 ) -> Any:
-    """What `compile_` makes of a module, by default with the options `given`; errors are those of the `compiler`."""
+    """The result of `compile_` for a module, by default with the options `given`; errors are located."""
     try:
         return _begun_early(compile_, module, given) if place.target.startswith(_LATE) else compile_(module)
     except refusals.REFUSED as error:
@@ -196,7 +196,7 @@ def compiled_by(
 
 
 def _begun_early(compile_: Callable[..., Any], module: ir.Module, given: Mapping[str, Any]) -> Any:
-    """The executable with collectives that begin early, unless that takes more memory than there is."""
+    """The executable with collectives that start early, unless that exceeds the memory."""
     try:
         return compile_(module, {**_BEGIN_EARLY, **given})
     except refusals.REFUSED as error:
@@ -206,7 +206,7 @@ def _begun_early(compile_: Callable[..., Any], module: ir.Module, given: Mapping
 
 
 def _memory_needed(error: Exception) -> re.Match[str] | None:
-    """What a compiler says of a program that does not fit: what it needs, and what there is, each with its unit."""
+    """The memory needed and available in a compiler's message, each with its unit."""
     text = " ".join(str(error).split())
     return next((found for pattern in _OUT_OF_MEMORY if (found := pattern.search(text))), None)
 
@@ -221,7 +221,7 @@ def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitio
 
 
 def step_time_on(machine: Machine, hlo_text: str, mesh: Mesh | None = None) -> StepTime | None:
-    """An estimate from optimised HLO for a machine; None for machines that give no cycles."""
+    """An estimate from optimized HLO for a machine; None for compilers that report no cycles."""
     from gspmd.compiled.step_time import step_time
 
     hardware, placement = machine.hardware, machine.placement
@@ -231,7 +231,7 @@ def step_time_on(machine: Machine, hlo_text: str, mesh: Mesh | None = None) -> S
 
 
 def _refused(error: Exception, partitioned: Callable[[], Partitioned], place: Machine) -> Error | None:
-    """What to raise where it is not an operation that the compiler refuses."""
+    """The error to raise if the compiler does not refuse a certain operation."""
     if is_outdated(error) and place.target.startswith("tpu"):
         return outdated()
     if found := _memory_needed(error):
@@ -239,27 +239,27 @@ def _refused(error: Exception, partitioned: Callable[[], Partitioned], place: Ma
 
         report = cost_of(partitioned().module, place.target)
         largest = ", ".join(
-            f"{b.value} {b.type}" + (f" (equal along {', '.join(b.replicated_over)})" if b.replicated_over else "")
+            f"{b.value} {b.type}" + (f" (replicated over {', '.join(b.replicated_over)})" if b.replicated_over else "")
             for b in report.memory.buffers[:3]
         )
         return ExecutionError(
             f"the program needs {found[1]} {found[2]}iB of memory on each device, which has {found[3]} {found[4]}iB; "
             f"largest at the peak: {largest}",
-            hint="shard what is equal along an axis, or recompute instead of keeping; see gspmd cost",
+            hint="shard values that are replicated over an axis, or recompute instead of keeping them; see gspmd cost",
             code=Code.COMPILER,
         )
     return None
 
 
 def load_compiled(path: str | os.PathLike[str], devices: Sequence[Any] | None = None) -> runtime.Executable:
-    """Load what `CompiledProgram.save` wrote, on a machine as it was compiled for, and make it ready to run.
+    """Load a file written by `CompiledProgram.save`, on a machine of the kind for which it was compiled.
 
-    It holds native code, which runs with all rights of the process: load only what you trust.
+    It holds native code, which runs with all rights of the process: load only files that you trust.
 
-    `devices` are by default all of the platform, in the order of their ids that it was compiled with.
+    `devices` are by default those of the platform with the ids for which it was compiled.
 
-    Errors: InputError for a file that is not one; ExecutionError where devices are missing or the runtime is another
-    one than the compiler's.
+    Errors: InputError for an invalid file; ExecutionError if devices are missing or the runtime differs from the
+    compiler's.
     """
     return loaded(read_compiled(path), os.fspath(path), devices)
 

@@ -1,7 +1,7 @@
-"""Collectives that a compiler has turned into dearer ones, as a reduce-scatter into an all-reduce.
+"""Collectives that a compiler has replaced by more expensive ones, such as a reduce-scatter by an all-reduce.
 
-Compilers also merge, move and drop collectives, so that what was asked for and what was made of it is compared by the
-axes along which a device sends. Lines of the source say where most was added.
+Compilers also merge, move and drop collectives, so the partitioned and the compiled program are compared by the axes
+along which a device sends. Source lines show where most was added.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gspmd.compiled.optimized_hlo import OptimizedModule
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 
-_MORE, _MORE_BYTES = 1.05, 1024  # what is not more than both is no news
+_MORE, _MORE_BYTES = 1.05, 1024  # smaller increases are not reported
 _MOST_LINES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DearerCollectives:
-    """What a device sends along `axes` in a step, by kind of collective: as it was `asked` for and as it was `made`.
+    """The bytes that a device sends along `axes` in a step, by kind of collective, as `asked` and as `made`.
 
-    `sources` are the lines (`file:line`) for which most was added, the largest first.
+    `sources` are the lines (`file:line`) with the largest increases.
     """
 
     axes: str
@@ -49,9 +49,9 @@ class _Part:
 
 
 def dearer_collectives(asked: Iterable[Collective], hlo_text: str, mesh: Mesh) -> list[DearerCollectives]:
-    """Where the compiled program sends more than the one it was made of, the largest difference first.
+    """The increases of communication in the compiled program, the largest first.
 
-    `asked` are the collectives of the partitioned program, `hlo_text` is the optimised HLO. Errors: InputError for
+    `asked` are the collectives of the partitioned program, `hlo_text` is the optimized HLO. Errors: InputError for
     replica groups in an unknown form.
     """
     before = [_Part(each.axes, each.kind, _line(each), float(each.bytes * (each.count or 1))) for each in asked]
@@ -84,7 +84,7 @@ def _sums(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def _grown(before: Sequence[_Part], after: Sequence[_Part]) -> tuple[str, ...]:
-    """The lines for which more is sent than before, of those that are known."""
+    """The known source lines with an increase."""
     wanted, sent = (_sums((part.source, part.sent_bytes) for part in side) for side in (before, after))
     more = {line: size - wanted.get(line, 0.0) for line, size in sent.items() if line}
     ranked = sorted((line for line in more if more[line] > _MORE_BYTES), key=lambda line: -more[line])

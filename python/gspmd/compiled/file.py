@@ -1,9 +1,9 @@
-"""The file of a compiled program: the executable, and what has to be known to run it. Needs no jax.
+"""The file of a compiled program: the executable and the information to run it. Needs no jax.
 
-It begins with a line that says what it is, then has the SHA-256 digest of all that follows: a header in JSON, with the
-sizes of the parts, the partitioned module as bytecode, and the executable. Nothing is compressed, so reading it takes
-as much memory as the file is long. The digest finds damage; it does not say who wrote the file. The executable is
-native code: load only what you trust.
+It starts with a line that identifies the format and the SHA-256 digest of the rest: a JSON header with the sizes of the
+parts, the partitioned module as bytecode, and the executable. Nothing is compressed, so reading takes as much memory as
+the file has bytes. The digest detects damage; it does not authenticate the file. The executable is native code: load
+only files that you trust.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _MAGIC = b"gspmd compiled program 2\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _LENGTH_BYTES = 8
 _MOST_HEADER_BYTES = 1 << 20
-_MOST_DEVICES = 1 << 16  # as many CPU devices are made when the file is run
+_MOST_DEVICES = 1 << 16  # running the file creates as many CPU devices
 _WORDS = ("target", "jaxlib", "compiler")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class About:
-    """What a program was compiled for and by: `ids` are those of the devices, in the order of partitions."""
+    """The target and the compiler of a program: `ids` are those of the devices, in the order of partitions."""
 
     target: str
     ids: tuple[int, ...]
@@ -63,7 +63,7 @@ def compiled_bytes(file: CompiledFile) -> bytes:
 
 
 def is_compiled(path: str | os.PathLike[str]) -> bool:
-    """Whether a regular file is a compiled program, of this or of an earlier kind. A pipe can be read only once."""
+    """Whether a regular file is a compiled program, of this or an earlier format. A pipe can be read only once."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return False
@@ -74,7 +74,7 @@ def is_compiled(path: str | os.PathLike[str]) -> bool:
 
 
 def _is_earlier(path: str | os.PathLike[str]) -> bool:
-    """Whether it is an archive, as compiled programs once were."""
+    """Whether it is an archive, the earlier format of compiled programs."""
     try:
         with zipfile.ZipFile(path) as archive:
             return "about.json" in archive.namelist()
@@ -83,7 +83,7 @@ def _is_earlier(path: str | os.PathLike[str]) -> bool:
 
 
 def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
-    """Raises InputError for what cannot be read, is something else, or is not as it was written."""
+    """Read a file. Raises InputError if it cannot be read, has another format, or is damaged."""
     name = path_text(path)
     with reading(path, name) as file:
         content = file.read() if file.read(len(_MAGIC)) == _MAGIC else None
@@ -106,7 +106,7 @@ def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
 
 
 def _header(name: str, text: bytes) -> tuple[About, tuple[int, int]]:
-    """What the header says. Raises InputError for what cannot be so."""
+    """The contents of the header. Raises InputError for invalid contents."""
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):

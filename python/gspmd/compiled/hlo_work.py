@@ -1,6 +1,6 @@
-"""What an optimised HLO module does on a device in one call: collectives by mesh axes, arithmetic and memory traffic.
+"""The work of an optimized HLO module on a device in one call: collectives by mesh axes, arithmetic, memory traffic.
 
-Loops count as often as they run; those whose trip count is not known count once.
+Loops count with their trip count, or once if it is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gspmd.runtime.hlo_groups import groups, pairs
 from gspmd.transforms.ir.groups import reach_of
 from gspmd.transforms.machine.cost import sent_bytes
 
-_STEPS_AWAY = 4  # copies and changes of layout may stand between
+_STEPS_AWAY = 4  # copies and changes of layout may be in between
 _SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
 _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
@@ -30,9 +30,9 @@ _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 class HloCollective:
     """One collective of an HLO module.
 
-    `sent_bytes` is what a device sends each time, of an operand of `local_bytes`, in a group of `devices` along `axes`;
-    `runs` how often it runs in a call of the program, as far as that is `known`. `source` is `file:line`, or empty.
-    `reach` is how far the messages of a permute go along an axis.
+    `sent_bytes` is what a device sends in one run, for an operand of `local_bytes`, in a group of `devices` along
+    `axes`; `runs` is the number of runs in a call of the program, exact if `known`. `source` is `file:line`, or empty.
+    `reach` is the distance of a permute's messages along an axis.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class HloCollective:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HloWork:
-    """All that a module does: `flops` of products and convolutions by element type, bytes of its memory traffic."""
+    """The work of a module: `flops` of contractions and convolutions by element type, and bytes of memory traffic."""
 
     collectives: tuple[HloCollective, ...]
     flops: Mapping[str, float]
@@ -59,7 +59,7 @@ class HloWork:
 
 
 def work_in(module: OptimizedModule, mesh: Mesh) -> HloWork:
-    """What a module for the devices of a mesh does. Errors: InputError for replica groups in an unknown form."""
+    """The work of a module for the devices of a mesh. Errors: InputError for replica groups in an unknown form."""
     flops: dict[str, float] = {}
     for visit in module.visits(fused=True):
         element, count = flops_of(visit.instruction, module.computations[visit.computation])
@@ -74,7 +74,10 @@ def work_in(module: OptimizedModule, mesh: Mesh) -> HloWork:
 
 
 def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollective]:
-    """The collectives of a module that send anything, fused ones as what they are there. Errors: as `work_in`."""
+    """The collectives of a module that send anything, with fused ones classified by their effect.
+
+    Errors: as `work_in`.
+    """
     for visit in module.visits():
         collective = collective_in(module, visit)
         kind = collective.collective if collective is not None else None
@@ -92,7 +95,7 @@ def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollectiv
 
 
 def _source(module: OptimizedModule, computation: Mapping[str, Instruction], collective: Instruction) -> str:
-    """The line of a collective; where it has none, as one for an argument or a result, of what uses or makes it."""
+    """The source line of a collective, or if it has none, of its consumer or producer."""
     for follow in (_users, _makers):
         front = [collective]
         for _ in range(_STEPS_AWAY):
@@ -113,15 +116,15 @@ def _makers(computation: Mapping[str, Instruction], made: Sequence[Instruction])
 
 
 def operand_of(module: OptimizedModule, collective: Instruction) -> tuple[int, float]:
-    """The devices that take part in one group of a collective, and the bytes that each gives to it."""
+    """The number of devices in a group of a collective, and the operand bytes of each."""
     devices = 2 if collective.collective == "collective_permute" else len(module.group(collective))
     return devices, collective.operand_bytes(devices)
 
 
 def axes_of(attributes: str, mesh: Mesh) -> Axes:
-    """The mesh axes, or parts of them, along which the devices of a collective differ; of a permute whole axes.
+    """The mesh axes, or parts of them, along which the devices of a collective differ; whole axes for a permute.
 
-    Groups that are no product of parts of axes have the axes whole.
+    Groups that are not a product of parts of axes have whole axes.
     """
     sizes = [size for _, size in mesh.axes]
     exchanged: Sequence[Sequence[int]] = [pair for pair in pairs(attributes) if pair[0] != pair[1]]

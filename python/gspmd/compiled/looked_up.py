@@ -1,7 +1,7 @@
-"""The hardware of devices of JAX: what they are and how they are connected, as a target.
+"""The hardware of JAX's devices as a target: their kind and how they are connected.
 
-Devices say their kind (`device_kind`), TPUs where their chip is in a torus (`coords`, `core_on_chip`), and all of them
-with what they are connected by links of the fast kind: a slice (`slice_index`), or else a host (`process_index`).
+Devices have a kind (`device_kind`) and the domain of their fast links: a slice (`slice_index`) or a host
+(`process_index`). TPUs also have the position of their chip in a torus (`coords`, `core_on_chip`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gspmd.transforms.machine.targets import GPUS, MEGACORE, TARGETS, TOPOLOGIES
 from gspmd.transforms.machine.topology import is_machine, is_topology, machine_text, read_machine, version_in
 from gspmd.transforms.machine.torus import Torus
 
-# Those with NVLink switches between them, by what JAX calls them.
+# GPUs with NVLink switches, by JAX's names.
 _GPUS = (
     (re.compile(r"NVIDIA A100-SXM"), "a100"),
     (re.compile(r"NVIDIA H100 80GB HBM3"), "h100"),
@@ -35,14 +35,14 @@ _GPUS = (
 
 
 def version_of(kind: str) -> tuple[str, str] | None:
-    """What targets call a kind of device, as `("tpu", "v5e")`; None for kinds that are not known, and for CPUs."""
+    """The target's name of a kind of device, such as `("tpu", "v5e")`; None for unknown kinds and CPUs."""
     if kind in TPU_KINDS:
         return "tpu", TPU_KINDS[kind]
     return next((("gpu", name) for pattern, name in _GPUS if pattern.match(kind)), None)
 
 
 def target_of(devices: Sequence[Any], sizes: Sequence[int]) -> str:
-    """The target that devices are, in the order of a mesh of these sizes; '' for CPUs and for what is not known.
+    """The target of devices, in the order of a mesh of these sizes; '' for CPUs and unknown devices.
 
     Errors: UsageError for devices of several kinds.
     """
@@ -57,7 +57,7 @@ def target_of(devices: Sequence[Any], sizes: Sequence[int]) -> str:
 
 
 def check_one_kind(devices: Sequence[Any]) -> None:
-    """Raise UsageError for devices of several kinds, which no compiler makes one program for."""
+    """Raise UsageError for devices of several kinds, for which no compiler makes one program."""
     kinds = Counter(str(device.device_kind) for device in devices)
     if len(kinds) > 1:
         (most, many), *_, (least, few) = kinds.most_common()
@@ -76,9 +76,9 @@ def check_one_kind(devices: Sequence[Any]) -> None:
 
 
 def in_order(target: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
-    """A target that was named; a machine with the order that its devices have in a mesh, unless it is named with one.
+    """The target for a name; for a machine without a device order in its name, with the order of the mesh.
 
-    Errors: UsageError where the devices are others than those of the target.
+    Errors: UsageError if the devices are not those of the target.
     """
     found, kind = target_of(devices, sizes), version_of(str(devices[0].device_kind))
     named, is_ordered, _ = target.partition("@")
@@ -93,7 +93,7 @@ def in_order(target: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
         f"the mesh has devices of kind '{devices[0].device_kind}'"
         + (f", which are '{found.partition('@')[0]}'" if found else "")
         + f"; the target is '{target}'",
-        hint="leave the target out, which is looked up then, or make the mesh of its devices",
+        hint="leave the target out, so that it is looked up, or make the mesh of its devices",
         code=Code.TOPOLOGY,
     )
 
@@ -103,7 +103,7 @@ def _kinds(kind: str) -> Mapping[str, Target]:
 
 
 def _tori(version: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
-    """TPUs: chips in tori, one a slice. What the client has beyond the mesh says how long their dimensions are."""
+    """TPUs: one torus of chips per slice. All devices of the client determine the sizes of the torus."""
     if any(getattr(device, "coords", None) is None for device in devices):
         return ""
     others = devices[0].client.devices() if hasattr(devices[0], "client") else devices
@@ -118,7 +118,7 @@ def _tori(version: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
 
 
 def machine_of(devices: Devices, mesh: Mesh, sizes: Sequence[int]) -> Machine:
-    """Given devices as what the program of `mesh` is compiled for; they are in the order of a mesh of `sizes`."""
+    """The machine of the given devices for the program of `mesh`; they are in the order of a mesh of `sizes`."""
     target = target_of(devices, sizes)
     if not is_machine(target):
         return Machine(devices[0].platform, devices)
@@ -129,7 +129,7 @@ def machine_of(devices: Devices, mesh: Mesh, sizes: Sequence[int]) -> Machine:
 
 
 def _switches(version: str, devices: Sequence[Any], sizes: Sequence[int]) -> str:
-    """GPUs: domains of them behind switches, which are slices where devices say so, else hosts."""
+    """GPUs: domains behind switches, which are slices if devices have one, or else hosts."""
     domains: dict[int, list[int]] = {}
     for index, device in enumerate(devices):
         own = getattr(device, "slice_index", None)
@@ -143,7 +143,7 @@ def _switches(version: str, devices: Sequence[Any], sizes: Sequence[int]) -> str
 
 
 def _named(kind: str, version: str, torus: Torus, order: Order) -> str:
-    """The machine, in a word: where its devices lie in no order that has a text, only what they are."""
+    """The name of the machine; without the device order if that has no text form."""
     text = machine_text(kind, version, torus, order)
     try:
         read_machine(text)

@@ -1,4 +1,4 @@
-"""What a program is compiled for: devices that are here, or a TPU topology that is not."""
+"""The machine for which a program is compiled: local devices, or a TPU topology."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gspmd.transforms.machine.targets import MEGACORE, TOPOLOGIES, Target, Traff
 from gspmd.transforms.machine.topology import example_of, is_topology, read_machine
 from gspmd.transforms.machine.torus import Placement, Torus
 
-# libtpu looks for a TPU, and says on stderr that there is none, unless it is told what it needs to know.
+# Without these, libtpu looks for a TPU and reports on stderr that there is none.
 _QUIET = {
     "TPU_SKIP_MDS_QUERY": "1",
     "TPU_ACCELERATOR_TYPE": "v5litepod-8",
@@ -45,20 +45,20 @@ TPU_KINDS = {
     "TPU v6e": "v6e",
     "TPU7x": "tpu7x",
 }
-"""What topologies call the devices that JAX calls so."""
+"""The names in topologies for JAX's names of devices."""
 PLATFORMS = ("cpu", "gpu", "tpu")
 _HERE = re.compile(rf"({'|'.join(PLATFORMS)})(:[1-9][0-9]{{0,9}})?")
-# How the converter of modules, and jaxlib, tell that the plugin is of another time.
+# Messages of jaxlib about an incompatible version of the plugin.
 _OUTDATED = re.compile(r"forward incompatibility|unsupported plugin|PJRT (C )?API version|PJRT_Api.*size")
-_FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (devices that are here)"
+_FORMS = "tpu:v5p:4x4x4 (any topology), tpu, gpu, cpu or cpu:8 (local devices)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """What a program is compiled for: one device for each partition.
+    """The machine for which a program is compiled, with one device for each partition.
 
-    Where it is known how these are connected, `placement` says where the axes of the mesh lie, and `places` has the
-    coordinates of each device's chip, its number on that chip, and its slice.
+    If the connections are known, `placement` is that of the mesh axes, and `places` has for each device the coordinates
+    of its chip, its number on that chip, and its slice.
     """
 
     target: str
@@ -69,31 +69,31 @@ class Machine:
 
     @property
     def is_here(self) -> bool:
-        """Whether the devices are attached and can run the program; else it is only compiled for them."""
+        """Whether the devices are present and can run the program."""
         return not is_compile_only(self.devices)
 
 
 def device_kind(version: str) -> tuple[str, int]:
-    """What JAX calls a TPU, and how many cores one device of it has. Source: the topologies of libtpu 0.0.42."""
+    """JAX's name of a TPU, and the number of cores of a device. Source: the topologies of libtpu 0.0.42."""
     kind = next(kind for kind, known in TPU_KINDS.items() if known == version.removesuffix(MEGACORE))
     return kind, 2 if version == "v5p" or version.endswith(MEGACORE) else 1
 
 
 def is_compile_only(devices: Devices) -> bool:
-    """Whether devices are those of a description of a topology."""
+    """Whether devices belong to a topology description."""
     return isinstance(getattr(devices[0], "client", None), _jax.CompileOnlyPyClient)
 
 
 def is_here(target: str) -> bool:
-    """Whether a target names devices by their platform only, as `tpu` and `cpu:8` do."""
+    """Whether a target names only a platform, as `tpu` and `cpu:8` do."""
     return _HERE.fullmatch(target) is not None
 
 
 def machine(target: str, mesh: Mesh, traffic: Iterable[Traffic] = ()) -> Machine:
     """The machine that `target` names, with as many devices as the mesh.
 
-    A topology's devices are ordered so that `traffic` takes least time. Errors: UsageError for a target that is not
-    known or a mesh that does not fit; ExecutionError where devices or libtpu are missing.
+    The devices of a topology are ordered such that `traffic` takes the least time. Errors: UsageError for an unknown
+    target or a mesh that does not fit; ExecutionError if devices or libtpu are missing.
     """
     if is_topology(target):
         return _topology(target, mesh, traffic)
@@ -141,7 +141,7 @@ def _topology(target: str, mesh: Mesh, traffic: Iterable[Traffic]) -> Machine:
 
 
 def places_of(devices: Sequence[Any], torus: Torus) -> list[tuple[int, ...]]:
-    """Where TPUs lie on a torus: coordinates of the chip, number of the device on it, slice."""
+    """The positions of TPUs: coordinates of the chip in the torus, number of the device on it, slice."""
     dims, slices = len(torus.dims), sorted({slice_of(device) for device in devices})
     return [
         (*device.coords[:dims], getattr(device, "core_on_chip", 0), slices.index(slice_of(device)))
@@ -150,13 +150,13 @@ def places_of(devices: Sequence[Any], torus: Torus) -> list[tuple[int, ...]]:
 
 
 def slice_of(device: Any) -> int:
-    """The number of the slice that a device is in; where there is only one, JAX does not say."""
+    """The slice of a device; JAX has no such attribute if there is only one."""
     found = getattr(device, "slice_index", None)
     return 0 if found is None else int(found)
 
 
 def quieten() -> None:
-    """Let libtpu not look for a TPU, and not say that there is none."""
+    """Keep libtpu from looking for a TPU and reporting that there is none."""
     for key, value in _QUIET.items():
         os.environ.setdefault(key, value)
 
@@ -194,12 +194,12 @@ def _devices(target: str) -> list[Any]:
 
 
 def is_outdated(error: Exception) -> bool:
-    """Whether a plugin refused what a much newer jaxlib says."""
+    """Whether a plugin refused a module of a much newer jaxlib."""
     return _OUTDATED.search(str(error)) is not None
 
 
 def outdated() -> ExecutionError:
-    """What to say then of libtpu."""
+    """The error for an outdated libtpu."""
     return ExecutionError(
         f"libtpu {metadata.version('libtpu')} is too old for jaxlib {jaxlib.__version__}",
         hint="pip install --upgrade 'gspmd[tpu]'",

@@ -1,4 +1,4 @@
-"""Optimised HLO as XLA prints it: instructions, how often each runs, and which collectives they are."""
+"""Parser of optimized HLO as XLA prints it: instructions, their numbers of runs, and collectives."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _BETWEEN_KINDS = {
 
 
 class Between(NamedTuple):
-    """A collective of devices of so many slices, to which each gives so many bytes."""
+    """A collective between so many slices, with the operand bytes of each device."""
 
     kind: str
     slices: int
@@ -58,7 +58,7 @@ class Between(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
-    """One line: `type` is its result's as text, `attributes` what follows the operands."""
+    """One instruction: `type` is the text of its result type, `attributes` the text after the operands."""
 
     name: str
     type: str
@@ -70,20 +70,23 @@ class Instruction:
 
     @property
     def cycles(self) -> int | None:
-        """The compiler's estimate, as TPUs have it; None where there is none, or the largest number stands for that."""
+        """The compiler's estimate of cycles on TPUs.
+
+        None if there is none, which may be written as the largest number.
+        """
         found = _CYCLES.search(self.attributes)
         return int(found[1]) if found and int(found[1]) < _NO_CYCLES else None
 
     @property
     def collective(self) -> str | None:
-        """The kind of collective that it is or begins, as StableHLO calls it."""
+        """The kind of collective that the instruction is or starts, by its StableHLO name."""
         return COLLECTIVES.get(self.opcode.removesuffix("-start"))
 
     @property
     def between_slices(self) -> Between | None:
-        """What it brings to an end that goes from one slice of TPUs to others; None for what does no such thing.
+        """The transfer between slices of TPUs that the instruction completes; None for other instructions.
 
-        These are left to the hosts by libtpu, as a pair of send and receive.
+        libtpu leaves these transfers to the hosts, as a pair of send and receive.
         """
         found = _BETWEEN.search(self.attributes) if self.opcode == "recv" else None
         target = _BETWEEN_WHICH.search(self.attributes)
@@ -97,7 +100,7 @@ class Instruction:
 
     @property
     def result_bytes(self) -> float:
-        """Bytes of its result. What begins a collective has operands and results in a tuple; then of the latter."""
+        """The bytes of the result; for the start of a collective, of the results in its tuple."""
         if self.collective is None or not self.opcode.endswith("-start") or not self.type.startswith("("):
             return bytes_of_type(self.type)
         members = _members(self.type)
@@ -106,7 +109,7 @@ class Instruction:
         return bytes_of_type(self.type)  # a tuple of results, as older compilers have it
 
     def operand_bytes(self, devices: int) -> float:
-        """Bytes that a device gives to a collective of so many."""
+        """The operand bytes of a collective of so many devices."""
         if self.collective == "all_gather":
             return self.result_bytes / devices
         return self.result_bytes * (devices if self.collective == "reduce_scatter" else 1)
@@ -114,7 +117,7 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """An instruction that runs `times` in a call of the program; `known`: all loops around it have known lengths."""
+    """An instruction that runs `times` in a call of the program; `known` if all enclosing trip counts are known."""
 
     instruction: Instruction
     computation: str
@@ -125,7 +128,7 @@ class Visit:
 class OptimizedModule:
     """The computations of a module, by name.
 
-    `lines` are those of the program's source, where operations were named by them (`LINE`) before they were compiled.
+    `lines` are the source lines of the program, if operations were named after them (`LINE`) before compilation.
     """
 
     def __init__(self, text: str, lines: Sequence[str] = ()) -> None:
@@ -144,7 +147,7 @@ class OptimizedModule:
                 current[instruction.name] = instruction
 
     def source(self, instruction: Instruction) -> str:
-        """`file:line` that an instruction was traced from, as far as it says."""
+        """The source `file:line` of an instruction, if it has one."""
         if self._lines and (named := _LINE.search(instruction.attributes)):
             return self._lines[int(named[1])]
         file = re.search(r'source_file="([^"]*)"', instruction.attributes)
@@ -155,14 +158,14 @@ class OptimizedModule:
         return self._frames.get(frame[1], "") if frame else ""
 
     def group(self, collective: Instruction) -> tuple[int, ...]:
-        """The partitions that the first one exchanges with in a collective other than a permute.
+        """The partitions in the group of the first partition, for a collective other than a permute.
 
         Errors: InputError for groups in a form that is not known.
         """
         return first_group(collective.attributes, self._partitions)
 
     def visits(self, fused: bool = False) -> Iterator[Visit]:
-        """Every instruction that runs by itself, or also what is computed within a fusion; of branches, all."""
+        """Every instruction, optionally with those inside fusions; of all branches."""
         stack = [(self.entry, 1, True)]
         while stack:
             name, times, known = stack.pop()
@@ -176,7 +179,7 @@ class OptimizedModule:
 
     @staticmethod
     def body(loop: Instruction) -> str:
-        """The computation that a loop repeats."""
+        """The body of a loop."""
         return str(dict(_CALLED.findall(loop.attributes))["body"])
 
     def called(self, instruction: Instruction, fused: bool = False) -> list[str]:
@@ -189,7 +192,7 @@ class OptimizedModule:
         return [name for name in names if name in self.computations]
 
     def trips(self, computation: str, loop: Instruction) -> int | None:
-        """How often a loop runs that counts from a constant by a constant up to one; None for any other."""
+        """The trip count of a loop with constant start, step and limit; None for other loops."""
         if found := _TRIPS.search(loop.attributes):
             return int(found[1])
         called = dict(_CALLED.findall(loop.attributes))
@@ -218,7 +221,7 @@ class OptimizedModule:
 
 
 def _frames(text: str) -> dict[str, str]:
-    """`file:line` of the innermost call of each stack that the module's tables have, by its number."""
+    """The innermost `file:line` of each stack frame in the tables of the module, by number."""
     files = dict(re.findall(r'^(\d+) "([^"]*)"$', _table(text, "FileNames"), re.MULTILINE))
     places = {
         number: f"{files.get(file, '')}:{line}"

@@ -1,4 +1,4 @@
-"""When what XLA emitted runs, by the order of its schedule: what it starts early is hidden behind what follows."""
+"""The timeline of XLA's schedule: asynchronous collectives are hidden behind the instructions that follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gspmd.dialect.errors import SourceLocation
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alone:
-    """How long an instruction takes by itself, and the lane of the timeline that it is on."""
+    """The time of an instruction without overlap, and its lane of the timeline."""
 
     seconds: float
     lane: str
@@ -23,11 +23,11 @@ Times = Mapping[tuple[str, str], Alone]  # by computation and instruction
 
 
 def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: float) -> tuple[list[Event], float]:
-    """What happens in the order of the schedule, and when it ends.
+    """The events of the schedule, and its end.
 
-    What is started runs beside what follows, until something waits for it.
+    An asynchronous collective overlaps with the following instructions until one waits for it.
     """
-    now = free = start_s  # the time, and when the links are free
+    now = free = start_s  # the current time, and the time at which the links become free
     ends: dict[str, float] = {}
     events: list[Event] = []
     for instruction in module.computations.get(computation, {}).values():
@@ -47,7 +47,7 @@ def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: f
             end = longest[1]
         if instruction.opcode.endswith("-start"):
             ends[instruction.name] = free = end
-        elif instruction.opcode == "recv":  # from another slice, over no link that others use
+        elif instruction.opcode == "recv":  # between slices, over links that no other collective uses
             ends[instruction.name] = end
         elif instruction.opcode.endswith("-done"):
             now = max(now, ends.get(instruction.operands[0], now))
@@ -63,7 +63,7 @@ def _turns(
     alone: Mapping[tuple[str, str], Alone],
     start_s: float,
 ) -> tuple[list[Event], float]:
-    """The first turn of a loop and all others, and when they end; a loop of unknown length has one."""
+    """Schedule the first iteration of a loop and all others; one iteration if the trip count is unknown."""
     trips = module.trips(computation, loop)
     if trips == 0:
         return [], start_s
@@ -74,6 +74,6 @@ def _turns(
 
 
 def _location(source: str) -> SourceLocation | None:
-    """The place that `file:line` is."""
+    """The location for `file:line`."""
     file, _, line = source.rpartition(":")
     return SourceLocation(file, int(line), 0) if file and line.isdigit() else None

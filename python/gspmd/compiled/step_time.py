@@ -1,4 +1,4 @@
-"""How long a step takes by what XLA made of it: the compiler's cycles, and collectives on the links of a torus.
+"""The time of a step, from the compiler's cycles and the collectives on the links of a torus.
 
 Source of the bounds: nothing overlaps (compute and collectives one after the other), all overlaps (the longer of both).
 """
@@ -22,7 +22,7 @@ from gspmd.runtime.layout import element_a_device, shard_indices
 from gspmd.transforms.machine.cost import AxisLinks, Hardware, collective_time, sent_bytes
 from gspmd.transforms.machine.targets import Target
 
-# What is done when the program is loaded, or by copies beside it.
+# Instructions that run when the program is loaded, or as asynchronous copies.
 _FREE = frozenset(
     (
         *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "partition-id", "replica-id", "after-all"),
@@ -30,15 +30,14 @@ _FREE = frozenset(
         *("copy-start", "send"),
     )
 )
-Coordinates = Callable[[int], tuple[int, ...]]  # of the chip, and the device on it, that a partition runs on
+Coordinates = Callable[[int], tuple[int, ...]]  # the chip of a partition, and the device on it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledCollective:
-    """A collective as XLA emits it: bytes a device sends each time, and seconds each time.
+    """A collective emitted by XLA: bytes that a device sends and seconds, of one run.
 
-    `axes` are the mesh axes that it runs over, as `"x", "y"`; empty where it is over parts of axes, or the mesh is not
-    known.
+    `axes` are its mesh axes, such as `"x", "y"`; empty for parts of axes or an unknown mesh.
     """
 
     kind: str
@@ -56,9 +55,8 @@ class CompiledCollective:
 class StepTime:
     """Seconds of one call on every device.
 
-    `estimated_s` is the part of `compute_s` for which the compiler gives no cycles. `timeline` is the call in the
-    compiler's order, which hides what it starts early. `unknown_loops` is the number of loops whose trip count is not
-    known; what they do counts once.
+    `estimated_s` is the part of `compute_s` without cycles from the compiler. `timeline` follows the compiler's
+    schedule, with its overlap. `unknown_loops` is the number of loops with an unknown trip count, which count once.
     """
 
     compute_s: float
@@ -78,7 +76,7 @@ class StepTime:
 
     @property
     def lower_bound_s(self) -> float:
-        """Seconds if all communication is hidden behind arithmetic, or the other way round."""
+        """Seconds if communication is hidden behind compute, or compute behind communication."""
         return max(self.compute_s, self.communication_s)
 
     @property
@@ -87,7 +85,7 @@ class StepTime:
         return self.compute_s + self.communication_s
 
     def utilisation(self, flops: float, peak_flops_per_s: float) -> tuple[float, float, float]:
-        """The part of a device's peak that `flops` of it are: if nothing overlaps, as scheduled, if all does."""
+        """The utilization of a device's peak rate by `flops`: without overlap, as scheduled, and with full overlap."""
         times = (self.upper_bound_s, self.scheduled_s, self.lower_bound_s)
         least, scheduled, most = (flops / seconds / peak_flops_per_s for seconds in times)
         return least, scheduled, most
@@ -96,9 +94,9 @@ class StepTime:
 def step_time(
     text: str, target: Target, hardware: Hardware, coordinates: Coordinates, mesh: Mesh | None = None
 ) -> StepTime:
-    """The time of a step from optimised HLO.
+    """The time of a step, from optimized HLO.
 
-    `coordinates` says where partitions run, and `mesh` what they are called. The target has a torus and a clock.
+    `coordinates` are the positions of partitions, and `mesh` has their names. The target has a torus and a clock rate.
     """
     module = OptimizedModule(text)
     compute = estimated = 0.0
@@ -129,7 +127,7 @@ def step_time(
 
 
 def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Hardware) -> tuple[float, bool]:
-    """Seconds of an instruction that does not communicate, and whether they are the compiler's."""
+    """Seconds of an instruction without communication, and whether they are the compiler's."""
     instruction = visit.instruction
     if (cycles := instruction.cycles) is not None:
         return cycles / target.clock_hz, True
@@ -148,7 +146,7 @@ def collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
     inner = next((i for i in module.computations.get(name.split(",")[0], {}).values() if i.collective), None)
     if inner is None or inner.collective != "all_reduce":
         return inner
-    # What is sliced in the same fusion is a reduce-scatter by another name.
+    # An all-reduce and a slice in one fusion are a reduce-scatter.
     group = len(module.group(inner))
     if group > 1 and bytes_of_type(visit.instruction.type) * group <= bytes_of_type(inner.type):
         return dataclasses.replace(inner, opcode="reduce-scatter", type=visit.instruction.type)
@@ -156,12 +154,12 @@ def collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
 
 
 def is_free(instruction: Instruction) -> bool:
-    """Whether an instruction takes no time by itself."""
+    """Whether an instruction takes no time."""
     return instruction.opcode in _FREE or instruction.opcode.endswith("-done")
 
 
 def traffic_bytes(module: OptimizedModule, visit: Visit) -> float:
-    """Bytes of memory that an instruction reads and writes; an update in place writes what is new."""
+    """The bytes that an instruction reads and writes; an update in place writes only the update."""
     values = module.computations[visit.computation]
     operands = [values[name].type for name in visit.instruction.operands if name in values]
     if visit.instruction.opcode == "dynamic-update-slice":
@@ -192,7 +190,7 @@ def _priced(
 
 
 def _priced_between(module: OptimizedModule, visit: Visit, between: Between, target: Target) -> CompiledCollective:
-    """What goes over the network between slices, each device with its own part."""
+    """The transfer between slices, in which each device sends its own shard."""
     kind, slices, local = between
     assert target.torus is not None, "slices are of a torus"
     links = (target.torus_links(len(target.torus.dims) + 1, slices, 1),)
@@ -203,14 +201,14 @@ def _priced_between(module: OptimizedModule, visit: Visit, between: Between, tar
 
 
 def _exchanging(module: OptimizedModule, instruction: Instruction) -> list[tuple[int, ...]]:
-    """Partitions that a collective brings together: one of its groups, or all pairs of a permute."""
+    """The partitions of one group of a collective, or all pairs of a permute."""
     if instruction.collective == "collective_permute":
         return list(pairs(instruction.attributes))
     return [module.group(instruction)]
 
 
 def _axes_between(groups: Sequence[tuple[int, ...]], mesh: Mesh) -> str:
-    """The axes along which the members of each group differ, empty where they are not all that lie along these."""
+    """The axes that the groups span; empty if a group does not span whole axes."""
     places = shard_indices(element_a_device(mesh))
     names = [
         (name, size)
@@ -222,7 +220,7 @@ def _axes_between(groups: Sequence[tuple[int, ...]], mesh: Mesh) -> str:
 
 
 def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[AxisLinks, ...]:
-    """The links that the devices of a group use: a part a dimension of the torus in which they differ."""
+    """The links of a group: one part per dimension of the torus in which its devices differ."""
     found = []
     for dim, at in enumerate(map(sorted, map(set, zip(*places, strict=True)))):
         if len(at) > 1:
@@ -232,7 +230,7 @@ def group_links(places: Sequence[tuple[int, ...]], target: Target) -> tuple[Axis
 
 
 def permute_seconds(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...]]], target: Target) -> float:
-    """All messages at once, each routed dimension by dimension: the busiest link decides, also of those outside."""
+    """The time of all messages at once, routed dimension by dimension: that of the busiest link, inside or outside."""
     assert target.torus is not None, "places are those of a torus"
     dims = len(target.torus.dims)
     crossing = [move for move in moves if move[0][dims + 1 :] != move[1][dims + 1 :]]
@@ -248,7 +246,7 @@ def permute_seconds(local: float, moves: Sequence[tuple[tuple[int, ...], tuple[i
                 at[dim] = (at[dim] + way) % size
             length += steps
         hops = max(hops, length)
-    # The devices of a chip have its links together.
+    # The devices of a chip share its links.
     rate = target.network.bytes_per_s * target.torus.cores
     inside_s = hops * target.network.latency_s + local * max(load.values(), default=0) / rate
     if not crossing:

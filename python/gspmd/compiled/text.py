@@ -1,4 +1,4 @@
-"""What a compiler made of a program, as lines of text and as JSON."""
+"""A compiled program as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _dearer(compiled: CompiledProgram) -> Iterator[str]:
 
 
 def _kinds(sent: Mapping[str, float]) -> str:
-    """As `79.0 GiB of reduce_scatter and 1.0 MiB of all_gather`."""
+    """Such as `79.0 GiB of reduce_scatter and 1.0 MiB of all_gather`."""
     ranked = sorted(sent.items(), key=lambda pair: -pair[1])
     return " and ".join(f"{text_report.bytes_text(size)} of {kind}" for kind, size in ranked) or "nothing"
 
@@ -102,7 +102,7 @@ def _time(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> list[s
 
 
 def utilisation(compiled: CompiledProgram, cost: CostReport, step: StepTime) -> tuple[float, float, float]:
-    """As `StepTime.utilisation`: operations of the model, or, where these are not known, of what runs."""
+    """As `StepTime.utilisation`, for the operations of the model or, if unknown, of the program."""
     flops = cost.model_flops / cost.mesh.size if cost.model_flops else cost.work.total_flops
     hardware = compiled.machine.hardware
     assert hardware is not None, "a step time has a machine"

@@ -1,1 +1,1 @@
-"""What a partitioned program costs on a device: communication, arithmetic, memory, time, and budgets of these."""
+"""The cost of a partitioned program on a device: communication, compute, memory and time, and budgets of these."""

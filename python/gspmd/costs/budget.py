@@ -1,6 +1,6 @@
-"""Budgets: what a program may communicate and hold in memory, in a file that is kept beside it.
+"""Budgets: limits on the communication and memory of a program, kept in a file.
 
-A file has any of the keys of `Budget`, as JSON or, if its name ends in `.toml`, as TOML.
+The file has any of the keys of `Budget`, as JSON or, if its name ends in `.toml`, as TOML.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gspmd.text_report import bytes_text
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits for one device and one call of the program; None where there is none.
+    """Limits for one device and one call of the program; None is no limit.
 
-    `program` and `mesh` say what the limits are for. `bytes_by_kind`: a kind of collective that is not named may not
-    occur, if any is. `tolerance` is the part by which figures may be above their limits.
+    `program` and `mesh` identify the program. If `bytes_by_kind` names any kind of collective, no other kind may occur.
+    `tolerance` is the fraction by which figures may exceed their limits.
     """
 
     program: str | None = None
@@ -38,7 +38,7 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Excess:
-    """A figure above its limit, tolerance included."""
+    """A figure that exceeds its limit and the tolerance."""
 
     what: str
     limit: int
@@ -56,7 +56,7 @@ class Excess:
 
 
 def budget_of(report: CostReport, tolerance: float = 0.0) -> Budget:
-    """The budget that a program just keeps."""
+    """The budget that a program just meets."""
     return Budget(
         report.program,
         dict(report.mesh.axes),
@@ -74,7 +74,7 @@ def with_tolerance(budget: Budget, tolerance: float) -> Budget:
 
 
 def exceeded(report: CostReport, budget: Budget, path: str) -> tuple[Excess, ...]:
-    """What is above the budget. Raises InputError if the budget is for another program or mesh."""
+    """The figures above the budget. Raises InputError if the budget is for another program or mesh."""
     mesh = dict(report.mesh.axes)
     for what, theirs, ours in (("program", budget.program, report.program), ("mesh", budget.mesh, mesh)):
         if theirs is not None and theirs != ours:
@@ -106,7 +106,7 @@ def _name(value: object) -> str:
 
 
 def budget_text(budget: Budget, path: str) -> str:
-    """The contents of a budget's file of that name."""
+    """The text of a budget file of that name."""
     fields = {name: value for name, value in dataclasses.asdict(budget).items() if value is not None}
     if not path.endswith(".toml"):
         return json.dumps(fields, indent=2) + "\n"
@@ -118,13 +118,13 @@ def budget_text(budget: Budget, path: str) -> str:
 
 
 def read_budget(path: str) -> Budget:
-    """Read a budget. Raises InputError if the file cannot be read, ParseError if it is no budget."""
+    """Read a budget. Raises InputError if the file cannot be read, ParseError if it is not a budget."""
     with reading(path, hint="write it with --write-budget") as file:
         content = file.read()
     try:
         text = as_utf8(content).decode()
         fields = parse_toml(text) if path.endswith(".toml") else json.loads(text)
-    except ValueError as error:  # also of Python, for more digits than it converts
+    except ValueError as error:  # Python raises it as well, for more digits than it converts
         raise ParseError(
             f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
         ) from None
@@ -144,7 +144,7 @@ def read_budget(path: str) -> Budget:
 
 
 def _check(path: str, name: str, value: Any) -> None:
-    """Raise ParseError for a key that is not known, or a value of the wrong form."""
+    """Raise ParseError for an unknown key or a value of the wrong form."""
     if name not in _FORMS:
         raise ParseError(
             f"budget '{path}' has an unknown key '{name}'", hint=f"known are {', '.join(_FORMS)}", code=Code.BAD_FILE
@@ -181,5 +181,5 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "sent_bytes": (is_count, "a number of at least 0"),
     "bytes_by_kind": (_counts, "numbers by kind of collective"),
     "peak_memory_bytes": (is_count, "a number of at least 0"),
-    "tolerance": (_part, "a part such as 0.05"),
+    "tolerance": (_part, "a fraction such as 0.05"),
 }

@@ -1,4 +1,4 @@
-"""What each source line of the model sends, holds and computes on a device."""
+"""The communication, memory and compute of each source line of the model on a device."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gspmd.costs.program_cost import CostReport
 from gspmd.dialect.errors import SourceLocation
 
 Line = tuple[str, int]
-"""A file and the number of a line; an empty name where a program does not say where something comes from."""
+"""A file and a line number; the name is empty if the program has no location."""
 
 
 @dataclasses.dataclass(slots=True)
 class LineCost:
-    """The sums over what a line stands for, in one call of the program.
+    """The costs of a source line in one call of the program.
 
-    `held_bytes` are in memory at its peak. `collectives` are numbers in the report's collectives.
+    `held_bytes` are live at the memory peak. `collectives` are indices into the collectives of the report.
     """
 
     line: Line
@@ -30,17 +30,17 @@ class LineCost:
 
     @property
     def time_s(self) -> float:
-        """By which lines are ranked: communication, and the longer of arithmetic and memory traffic."""
+        """The key by which lines are ranked: communication, plus the longer of compute and memory traffic."""
         return self.communication_s + max(self.compute_s, self.traffic_s)
 
 
 def line_of(location: SourceLocation | None) -> Line:
-    """The line that a location is in."""
+    """The line of a location."""
     return ("", 0) if location is None else (location.file, location.line)
 
 
 def line_costs(report: CostReport) -> list[LineCost]:
-    """All lines that cost anything, those that take longest first."""
+    """All lines with a cost, the most expensive first."""
     found: dict[Line, LineCost] = {}
 
     def at(location: SourceLocation | None) -> LineCost:

@@ -1,8 +1,8 @@
-"""The most memory that a device needs at one time, by liveness over its program.
+"""The peak memory of a device, from the liveness of values in its program.
 
-Arguments are there from beginning to end, results from when they are made; what else a program makes lives until it is
-used for the last time. A result that is aliased to a donated argument is made in the memory of that if it is not
-needed any more; a loop's carry stays in place. `transforms/analysis/buffers.py` says which values are in memory at all.
+Arguments are live throughout, results from their definition to the end, and other values until their last use. A result
+that is aliased to a donated argument takes its memory once the argument is dead; a loop carry is updated in place.
+`transforms/analysis/buffers.py` decides which values are in memory at all.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.program import MANUAL, WHILE, Body, Op, Program
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
-_PARTS = 20  # of a program, that are looked at apart
+_PARTS = 20  # parts of a program in which peaks are looked for separately
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Allocation:
-    """Memory that is held for `value`, the latest one in it; `kind` says what for."""
+    """Memory whose latest occupant is `value`; `kind` is its purpose."""
 
     value: int
     bytes: int
@@ -32,9 +32,9 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moment:
-    """What a device holds, in bytes, once the operation with the index `op` has made its results.
+    """The live bytes of a device after the operation with the index `op`.
 
-    At the beginning, with the arguments alone, and at the end `op` is -1.
+    At the beginning, where only arguments are live, and at the end `op` is -1.
     """
 
     op: int
@@ -44,12 +44,12 @@ class Moment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that a device holds.
+    """The memory of a device in bytes.
 
-    `arguments` and `results` are those of @main, `aliased` the results that are made in donated arguments,
-    `temporaries` the most that temporaries take at one time, and `peak` the most that everything takes; `at_peak` is
-    what is held then, the largest first. Values in the memory of a device's host count in `host` alone, the most at one
-    time. `moments` are all at which something was made, in order; `peak_moment` is the number of the one of the peak.
+    `arguments` and `results` are those of @main, `aliased` the results in donated arguments, `temporaries` the peak of
+    temporaries, and `peak` the peak of everything; `at_peak` lists the values live then, the largest first. Values in
+    host memory count only in `host`, as a peak of their own. `moments` has an entry for each definition, in order;
+    `peak_moment` is the index of the peak.
     """
 
     arguments: int
@@ -64,12 +64,12 @@ class Memory:
 
     @property
     def allocated(self) -> int:
-        """What is taken if all results are there from the beginning."""
+        """The memory needed if all results are allocated at the beginning."""
         return self.arguments + self.results - self.aliased + self.temporaries
 
 
 def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int]) -> Memory:
-    """Follow a per-device program; `aliases` gives the argument that a result is made in, by their indices."""
+    """The memory of a per-device program; `aliases` maps a result to the argument whose memory it takes, by index."""
     sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
     hosts = _host_values(program)
     on_device = [0 if value in hosts else size for value, size in enumerate(sizes)]
@@ -94,9 +94,9 @@ def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int]) ->
 def largest_moments(
     program: Program, buffers: Buffers, aliases: Mapping[int, int], most: int
 ) -> list[tuple[Allocation, ...]]:
-    """What is held at the beginning, and at up to `most` moments at which most is, from different parts of a program.
+    """The live values at the beginning and at up to `most` peaks in different parts of a program.
 
-    A device is taken to have enough memory; what a host holds counts as well.
+    The device is assumed to have enough memory; values in host memory count as well.
     """
     sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
     first = _LivenessWalk(program, buffers, aliases, sizes)
@@ -115,7 +115,7 @@ def largest_moments(
 
 
 def _host_values(program: Program) -> set[int]:
-    """The values that are in a host's memory."""
+    """The values in host memory."""
     if not says_host(program):
         return set()
     kinds = HostValues(program.function).kinds
@@ -133,10 +133,10 @@ def _host_peak(program: Program, buffers: Buffers, aliases: Mapping[int, int], s
 def aliases_of(
     arguments: Sequence[Mapping[str, Attribute]], argument_bytes: Sequence[int], results: Sequence[int]
 ) -> dict[int, int]:
-    """Which argument each result is made in, from the attributes of the arguments and the sizes in bytes.
+    """The argument whose memory each result takes, from the attributes of the arguments and the sizes in bytes.
 
-    `tf.aliasing_output` names the result; what is donated without one (`jax.buffer_donor`) takes the first result of
-    its size.
+    `tf.aliasing_output` names the result; an argument donated without one (`jax.buffer_donor`) takes the first result
+    of its size.
     """
     found: dict[int, int] = {}
     for index, attributes in enumerate(arguments):
@@ -152,9 +152,9 @@ def aliases_of(
 
 
 class _LivenessWalk:
-    """One pass through the program, whose values are of these sizes in bytes.
+    """One pass through the program, given the sizes of its values in bytes.
 
-    `moments` are those at which what is held is looked at.
+    `snapshot_at` are the moments at which the live values are recorded.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class _LivenessWalk:
         self._copies(body, goals)
 
     def _copies(self, body: Body, goals: Mapping[int, Allocation]) -> None:
-        """At the end, results that have no memory of their own, such as arguments that are returned, get some."""
+        """Allocate results that have no memory of their own at the end, such as returned arguments."""
         taken: set[Allocation] = set()
         for index, value in enumerate(body.returned):
             held = self.memory.get(self.buffers.root(value))
@@ -205,7 +205,7 @@ class _LivenessWalk:
         return held
 
     def reuse(self, held: Allocation, value: int, kind: str) -> None:
-        """Make a value in memory that is held for another one."""
+        """Put a value into the memory of another one."""
         self._count(held, -held.bytes)
         held.value, held.kind = value, kind
         self._count(held, held.bytes)
@@ -232,7 +232,7 @@ class _LivenessWalk:
     # ---- blocks ----
 
     def _block(self, block: Body, goals: Mapping[int, Allocation], kind: str = TEMPORARY) -> None:
-        """Follow a block. `goals` is the memory that returned values are to be in, by index; others are of `kind`."""
+        """Walk a block. `goals` is the memory for returned values, by index; other values are of `kind`."""
         scope = _Scope(self, block, goals, kind)
         for position, op in enumerate(block.ops):
             if self.buffers.is_virtual(op):
@@ -248,9 +248,9 @@ class _LivenessWalk:
                 self._free(held)
 
     def _regions(self, op: Op) -> None:
-        """What a loop returns goes into its carry, what others return into the results.
+        """Walk regions: a loop returns into its carry, other operations into their results.
 
-        A manual computation reads its operands where they are.
+        A manual computation reads its operands in place.
         """
         goals = {index: self.memory[result] for index, result in enumerate(op.results)}
         for index, region in enumerate(op.regions):
@@ -260,7 +260,7 @@ class _LivenessWalk:
             self._block(region, {} if op.info.name == WHILE and index == 0 else goals)
 
     def _given(self, op: Op, region: Body) -> list[Allocation]:
-        """The memory of what a manual computation is given; what its operands are made from is made for it."""
+        """The memory of the block arguments of a manual computation, which are its operands in place."""
         sources = [sorted(self.buffers.sources([operand])) for operand in op.operands]
         return [
             self.memory[found[0]] if found else self.hold(argument, TEMPORARY)
@@ -269,7 +269,7 @@ class _LivenessWalk:
 
 
 class _Scope:
-    """The memory of one block: what it holds itself, and until which operation it needs what."""
+    """The memory of one block: its own values, and the last use of each value."""
 
     def __init__(self, walk: _LivenessWalk, block: Body, goals: Mapping[int, Allocation], kind: str) -> None:
         self.walk = walk
@@ -304,7 +304,7 @@ class _Scope:
         return values
 
     def place(self, op: Op, index: int, position: int) -> Allocation:
-        """The memory that a result is made in."""
+        """The memory for a result."""
         result = op.results[index]
         index_returned = self.returned.get(result)
         kind = TEMPORARY if index_returned is None or index_returned in self.goals else self.kind
@@ -320,12 +320,12 @@ class _Scope:
         return held
 
     def _goal(self, result: int, position: int) -> Allocation | None:
-        """The memory that the result is to end in, once what was in it is not needed any more."""
+        """The memory in which the result has to end, if its previous occupant is dead."""
         held = self.goals.get(self.returned.get(result, -1))
         return held if held is not None and self.until[held] <= position else None
 
     def _reused(self, op: Op, index: int, position: int) -> Allocation | None:
-        """The memory of an operand that is used for the last time, if the operation can write there."""
+        """The memory of an operand at its last use, if the operation can overwrite it."""
         loop = op.info.name == WHILE
         if not loop and not overwrites(op):
             return None
@@ -338,6 +338,6 @@ class _Scope:
         return None
 
     def ending(self, op: Op, position: int) -> list[Allocation]:
-        """What is not needed after an operation."""
+        """The values that are dead after an operation."""
         held = dict.fromkeys(self.walk.memory[value] for value in (*sorted(self._uses(op)), *op.results))
         return [each for each in held if each in self.mine and self.until[each] == position and each.kind == TEMPORARY]

@@ -1,4 +1,4 @@
-"""What a device holds in memory, and what of it at the peak, in the words of the program."""
+"""The memory of a device and the values live at its peak, by their names in the program."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gspmd.transforms.parsing.mlir import source_location
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory held at the peak.
+    """Memory that is live at the peak.
 
-    `value` is the argument's name or the operation that makes it; `kind` is `argument`, `result` or `temporary`;
-    `replicated_over` are the mesh axes along which all devices hold the same.
+    `value` is the name of the argument or of the producer; `kind` is `argument`, `result` or `temporary`;
+    `replicated_over` are the mesh axes along which the devices hold replicas.
     """
 
     value: str
@@ -34,7 +34,7 @@ class Buffer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryMoment:
-    """Bytes that a device holds once the operation called `name` has made its results."""
+    """The live bytes of a device after the operation `name`."""
 
     name: str
     location: SourceLocation | None
@@ -46,9 +46,9 @@ class MemoryMoment:
 class MemoryCost:
     """Bytes on a device (see `gspmd.costs.memory`); `capacity` is the target's, 0 where unknown.
 
-    `allocated` is what a device needs whose compiler allocates all results at the beginning. `host` is the most that is
-    held at one time for it in its host's memory, which counts nowhere else. `moments` are those of the program in
-    order, and `peak_moment` is the number of the one at which most is held.
+    `allocated` is the memory needed if the compiler allocates all results at the beginning. `host` is the peak in host
+    memory, which counts nowhere else. `moments` are those of the program in order, and `peak_moment` is the index of
+    the peak.
     """
 
     arguments: int

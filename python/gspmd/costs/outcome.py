@@ -1,4 +1,4 @@
-"""The few figures that programs with other annotations are compared by."""
+"""The figures by which differently annotated programs are compared."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gspmd.costs.program_cost import cost_of
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a program costs a device: bytes sent, estimated seconds of a step, bytes of memory at the peak.
+    """The cost of a program on a device: bytes sent, estimated seconds of a step, bytes of peak memory.
 
-    `fits` is whether the memory of the target holds that.
+    `fits` says whether that fits the memory of the target.
     """
 
     sent_bytes: int
@@ -23,23 +23,23 @@ class Outcome:
     fits: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them."""
+        """The fields as JSON values."""
         return dataclasses.asdict(self)
 
 
 Figure = Callable[[Outcome], tuple[float, ...]]
-"""What outcomes are compared by, the first number first."""
+"""The keys by which outcomes are compared, the first number first."""
 
 FIGURES: Mapping[str, Figure] = {
     "time": lambda o: (o.step_s, o.sent_bytes, o.memory_bytes),
     "bytes": lambda o: (o.sent_bytes, o.step_s, o.memory_bytes),
     "memory": lambda o: (o.memory_bytes, o.step_s, o.sent_bytes),
 }
-"""What can be saved."""
+"""The figures that a search can minimize."""
 
 
 def outcome_of(product: api.Partitioned, target: str, most_bytes: float = 0.0) -> Outcome:
-    """What a partitioned program costs on a target, of whose memory `most_bytes` may be used, by default all."""
+    """The outcome of a partitioned program on a target; `most_bytes` limits its memory, by default to all of it."""
     cost = cost_of(product.module, target)
     most = most_bytes or cost.memory.capacity
     return Outcome(cost.sent_bytes, cost.timeline.total_s, cost.memory.peak, not most or cost.memory.peak <= most)

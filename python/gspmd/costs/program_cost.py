@@ -1,4 +1,4 @@
-"""What a partitioned program costs on a device: communication, arithmetic, memory, and what bounds its time."""
+"""The cost of a partitioned program on a device: communication, compute, memory, and bounds of its time."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from gspmd.transforms.parsing.mlir import source_location
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CollectiveCost:
-    """A collective with its price: `time_s` each time it runs, on the target's links."""
+    """A collective and its price: `time_s` is the time of one run on the target's links."""
 
     collective: Collective
     time_s: float
 
     @property
     def runs(self) -> int:
-        """How often it runs in a call of the program; in loops of unknown length once."""
+        """The number of runs in a call of the program; loops of unknown trip count count once."""
         return 1 if self.collective.count is None else self.collective.count
 
     @property
@@ -57,7 +57,7 @@ class CollectiveCost:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OperationCost:
-    """What an operation of a device computes: arithmetic, bytes of memory traffic and seconds of each time it runs."""
+    """The compute of an operation on a device: arithmetic, bytes of memory traffic and seconds of one run."""
 
     name: str
     location: SourceLocation | None
@@ -69,19 +69,18 @@ class OperationCost:
 
     @property
     def time_s(self) -> float:
-        """Seconds each time, if arithmetic and memory traffic overlap."""
+        """Seconds of one run, if arithmetic and memory traffic overlap."""
         return max(self.compute_s, self.traffic_s)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CostReport:
-    """What one call of a program costs on every device.
+    """The cost of one call of a program on each device.
 
-    `work` is a device's; `model_flops` are the operations of the program before it was partitioned, and `least` is what
-    its annotations ask devices to send at least, both None where only the partitioned one was given. Times in seconds:
-    each is what the device would take for that alone. `operations` are those that compute, in program order, and
-    `timeline` is when each runs, with the collectives beside them. On a topology `placement` is where the axes lie, and
-    `hardware` what they get there.
+    `work` is that of a device. `model_flops` are the operations of the unpartitioned program, and `least` is a lower
+    bound of its communication; both are None if only the partitioned program was given. Each time is in seconds and
+    without overlap. `operations` are those that compute, in program order, and `timeline` schedules them and the
+    collectives. On a topology, `placement` is that of the axes, and `hardware` has the bandwidth that they get.
     """
 
     program: str
@@ -115,7 +114,7 @@ class CostReport:
 
     @property
     def least_bytes(self) -> int | None:
-        """What any program with these annotations sends (docs/least.md), None where nothing is known to be needed."""
+        """A lower bound of the bytes that any program with these annotations sends (docs/least.md); None if unknown."""
         return (self.least and self.least.bytes) or None
 
     @property
@@ -124,12 +123,12 @@ class CostReport:
 
     @property
     def sent_bytes(self) -> int:
-        """What a device sends in all."""
+        """The bytes that a device sends."""
         return sum(c.total_bytes for c in self.collectives)
 
     @property
     def bytes_by_kind(self) -> dict[str, int]:
-        """What a device sends, by kind of collective."""
+        """The bytes that a device sends, by kind of collective."""
         found: dict[str, int] = {}
         for c in sorted(self.collectives, key=lambda c: c.collective.kind):
             found[c.collective.kind] = found.get(c.collective.kind, 0) + c.total_bytes
@@ -137,17 +136,17 @@ class CostReport:
 
     @property
     def runs(self) -> int:
-        """How many collectives run."""
+        """The number of runs of collectives."""
         return sum(c.runs for c in self.collectives)
 
     @property
     def flops_ratio(self) -> float | None:
-        """Operations of all devices together against those of the model: 1 if nothing is computed twice."""
+        """The operations of all devices divided by those of the model: 1 if nothing is computed twice."""
         return self.work.total_flops * self.mesh.size / self.model_flops if self.model_flops else None
 
     @property
     def lower_bound_s(self) -> float:
-        """Seconds if arithmetic, memory traffic and communication overlap all the time."""
+        """Seconds if compute, memory traffic and communication overlap perfectly."""
         return max(self._parts.values())
 
     @property
@@ -157,7 +156,7 @@ class CostReport:
 
     @property
     def bound_by(self) -> str:
-        """`compute`, `memory traffic` or `communication`: what takes longest."""
+        """The largest of `compute`, `memory traffic` and `communication`."""
         return max(self._parts, key=lambda name: self._parts[name])
 
     @property
@@ -166,7 +165,7 @@ class CostReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the figures leave out."""
+        """Notes on what the figures do not include."""
         notes = []
         if self.memory.capacity and self.memory.peak > self.memory.capacity:
             notes.append(
@@ -174,11 +173,11 @@ class CostReport:
                 "gspmd suggest --save memory finds annotations that need less"
             )
         if self.work.open_loops:
-            notes.append(f"{self.work.open_loops} loops of unknown length count as one iteration")
+            notes.append(f"{self.work.open_loops} loops of unknown trip count are priced as one iteration")
         if self.work.uncounted:
             notes.append(f"arithmetic not counted: {', '.join(self.work.uncounted)}")
         if self.work.kernel_sent_bytes:
-            notes.append(f"kernels send {self.work.kernel_sent_bytes:.0f} bytes on their own, which have no price")
+            notes.append(f"kernels send {self.work.kernel_sent_bytes:.0f} bytes themselves, which are not priced")
         return tuple(notes)
 
 
@@ -217,20 +216,20 @@ def cost(
 
 
 def partitioned(module: ir.Module, num_partitions: int | None, **options: Any) -> api.Partitioned:
-    """A module as `gspmd.partition` partitions it with these options, or as it is if it is partitioned already."""
+    """The module, partitioned by `gspmd.partition` with these options unless it is already partitioned."""
     return api.Partitioned(module) if is_partitioned(module) else api.partition(module, num_partitions, **options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """What is known of a program before it is partitioned: its operations on one device, and what has to be sent."""
+    """The unpartitioned program: its operations on one device, and a lower bound of its communication."""
 
     flops: float
     least: Least
 
 
 def model_of_program(program: Any, num_partitions: int | None = None) -> Model:
-    """What is known of a program that is not partitioned yet. Errors: those of reading and ingesting it."""
+    """The `Model` of an unpartitioned program. Errors: those of reading and ingesting it."""
     module = read_program(program)
     with module.context, ir.Location.unknown():
         top = model_of(module)
@@ -278,7 +277,7 @@ def cost_of(module: ir.Module, target: str = "", model: Model | None = None) -> 
 
 
 def _locations(program: Program) -> list[SourceLocation | None]:
-    """Where the operations come from, by index."""
+    """The locations of operations, by index."""
     location_of = functools.cache(source_location)
     return [location_of(op.ir.location) for op in program.ops]
 
@@ -286,7 +285,7 @@ def _locations(program: Program) -> list[SourceLocation | None]:
 def _operations(
     program: Program, work: Work, hardware: Hardware, locations: Sequence[SourceLocation | None]
 ) -> tuple[OperationCost, ...]:
-    """The price of each of the operations that the work is the sum of."""
+    """The price of each operation of the work."""
     return tuple(
         OperationCost(
             name=program.ops[each.op].info.name.removeprefix("stablehlo."),

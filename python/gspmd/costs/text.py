@@ -1,4 +1,4 @@
-"""A cost report as lines of text, and as JSON holds it."""
+"""A cost report as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.tables import table, text_width
 from gspmd.text_report import bytes_text, mesh_text, placement_dict, placement_lines, sent_text
 
-_LISTS = ("buffers", "moments", "peak_moment")  # of the memory, which are not told as they are
-_COLUMNS = 100  # characters that a line has at most where no terminal says how wide it is
+_LISTS = ("buffers", "moments", "peak_moment")  # shares of memory below this are not printed exactly
+_COLUMNS = 100  # width of lines without a terminal
 
 
 def report_lines(report: CostReport, most: int = 10) -> list[str]:
-    """The report; lists show the `most` largest entries."""
+    """The report; lists have at most `most` entries, the largest first."""
     name = report.program or "program"
     blocks = [
         [f"{name} on {mesh_text(report.mesh)}, target {report.target}"],
@@ -49,26 +49,26 @@ def _time_lines(report: CostReport) -> list[str]:
     ]
     low, high = time_text(report.lower_bound_s), time_text(report.upper_bound_s)
     return [
-        f"time of a step: {low} if all overlaps, {high} if nothing does; bound by {report.bound_by}",
+        f"step time: {low} if everything overlaps, {high} if nothing does; bound by {report.bound_by}",
         *table(rows, right=(1, 2)),
         *_least_lines(report),
     ]
 
 
 def _least_lines(report: CostReport) -> list[str]:
-    """What is sent beside the least that has to be, where the program before is known."""
+    """The bytes sent and their lower bound, if the unpartitioned program is known."""
     if report.least is None or not report.sent_bytes:
         return []
     sent, least = report.sent_bytes, report.least_bytes
     if not least:
-        return [f"  sent / least: {bytes_text(sent)} / not known"]
-    times = f"{sent / least:.2f} times what has to be sent if arithmetic may be repeated"
-    return [f"  sent / least: {bytes_text(sent)} / {bytes_text(least)}, {times}"]
+        return [f"  sent / lower bound: {bytes_text(sent)} / unknown"]
+    ratio = f"{sent / least:.2f}; the bound allows recomputation"
+    return [f"  sent / lower bound: {bytes_text(sent)} / {bytes_text(least)} = {ratio}"]
 
 
 def _work_lines(report: CostReport) -> list[str]:
     kinds = ", ".join(f"{kind} {_count_text(count, 'flop')}" for kind, count in report.work.by_kind().items())
-    lines = [f"arithmetic of a device: {kinds or 'none'}"]
+    lines = [f"compute per device: {kinds or 'none'}"]
     if report.model_flops is not None and report.flops_ratio is not None:
         model, ratio = _count_text(report.model_flops, "flop"), report.flops_ratio
         lines.append(f"  the model has {model}; all devices together compute {ratio:.2f} times as much")
@@ -87,7 +87,7 @@ def _collective_blocks(report: CostReport, most: int) -> list[list[str]]:
         return _at(c.collective.location), *kind(c), cause
 
     return [
-        ["collectives, sent by each device:", *_grouped(report, ("kind", "axes"), kind, math.inf)],
+        ["collectives, bytes sent per device:", *_grouped(report, ("kind", "axes"), kind, math.inf)],
         ["by source line:", *_grouped(report, ("at", "kind", "axes", "cause"), line, most)],
     ]
 
@@ -95,7 +95,7 @@ def _collective_blocks(report: CostReport, most: int) -> list[list[str]]:
 def _grouped(
     report: CostReport, titles: Sequence[str], key: Callable[[CollectiveCost], tuple[str, ...]], most: float
 ) -> list[str]:
-    """Collectives of one key in a row, those that take longest first, and the total."""
+    """Collectives grouped by a key, the longest first, and the total."""
     groups: dict[tuple[str, ...], list[CollectiveCost]] = {}
     for c in report.collectives:
         groups.setdefault(key(c), []).append(c)
@@ -129,9 +129,9 @@ def _memory_lines(report: CostReport, most: int) -> list[str]:
     more = len(memory.buffers) - most
     rest = sum(b.bytes for b in memory.buffers[most:])
     return [
-        f"memory of a device at its peak: {bytes_text(memory.peak)}{capacity}",
+        f"peak memory per device: {bytes_text(memory.peak)}{capacity}",
         *_wrapped(parts, "  "),
-        *([f"  beside that up to {bytes_text(memory.host)} in the memory of its host"] if memory.host else []),
+        *([f"  plus up to {bytes_text(memory.host)} of host memory"] if memory.host else []),
         *table(rows, right=(0,)),
         *([f"  ... and {more} more of {bytes_text(rest)}"] if more > 0 else []),
     ]
@@ -171,7 +171,7 @@ def _at(location: SourceLocation | None) -> str:
 
 
 def to_dict(report: CostReport) -> dict[str, Any]:
-    """All of the report, as JSON holds it: bytes, seconds, locations as `file:line:column` or null."""
+    """The report as JSON values: bytes, seconds, locations as `file:line:column` or null."""
     work, memory = report.work, report.memory
     return {
         "program": report.program,

@@ -1,9 +1,9 @@
-"""When a device does what in a step: arithmetic in the program's order, and communication beside it.
+"""The schedule of a device in a step: compute in program order, overlapped with communication.
 
-The estimate is of a compiler that begins every collective as soon as what it sends is there and the links are free. The
-links carry one collective at a time, in the program's order; arithmetic waits for what it uses. An operation takes as
-long as its arithmetic or its memory traffic, whichever is longer. So the estimate is between the two bounds of
-`CostReport`, with everything overlapping and with nothing.
+The estimate assumes that every collective starts once its operands are ready and the links are free. The links carry
+one collective at a time, in program order; an operation waits for its operands. An operation takes as long as its
+arithmetic or its memory traffic, whichever is longer. So the estimate lies between the two bounds of `CostReport`, full
+overlap and none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ESTIMATE, COMPILER = "estimate", "compiler"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """What a device does from `start_s` on, for `duration_s` seconds.
+    """An activity of a device from `start_s` on, for `duration_s` seconds.
 
-    `lane` is `compute`, or says for a collective over what it runs (`"x", "y"`). `collective` is its number in the
-    program's collectives, -1 for arithmetic. Turns of a loop behind the first are one event a lane: `turns` says how
-    many, 0 for all others, and `busy_s` how long the lane is in use.
+    `lane` is `compute`, or the axes of a collective (`"x", "y"`). `collective` is its index in the program's
+    collectives, -1 for compute. The iterations of a loop after the first are one event per lane: `turns` is their
+    number, 0 for other events, and `busy_s` is how long they use the lane.
     """
 
     lane: str
@@ -40,7 +40,7 @@ class Event:
 
     @property
     def used_s(self) -> float:
-        """Seconds for which the lane is in use."""
+        """Seconds for which the event uses the lane."""
         return self.busy_s if self.turns else self.duration_s
 
     @property
@@ -50,9 +50,9 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timeline:
-    """One step of a device: `source` is `estimate`, or `compiler` where the order is that of a compiled program.
+    """One step of a device: `source` is `estimate`, or `compiler` for the schedule of a compiled program.
 
-    `total_s` is when the step ends. Events are in the order in which they begin on each lane.
+    `total_s` is the end of the step. Events are in order of their start on each lane.
     """
 
     source: str
@@ -71,17 +71,17 @@ class Timeline:
 
     @property
     def exposed_s(self) -> float:
-        """Seconds for which the device waits for what is communicated."""
+        """Seconds of communication that is not hidden behind compute."""
         return max(self.total_s - self.compute_s, 0.0)
 
     @property
     def hidden_s(self) -> float:
-        """Seconds of communication beside which something is computed."""
+        """Seconds of communication that is hidden behind compute."""
         return max(self.communication_s - self.exposed_s, 0.0)
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """Arithmetic first, then what is communicated, those that take longest first."""
+        """The lanes: compute first, then communication, the longest first."""
         used: dict[str, float] = {COMPUTE: 0.0}
         for event in self.events:
             used[event.lane] = used.get(event.lane, 0.0) + event.used_s
@@ -90,7 +90,7 @@ class Timeline:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduledCollective:
-    """A collective as the timeline sees it: its number in the program, the axes it runs over, and its seconds."""
+    """A collective on the timeline: its index in the program, its axes, and its seconds."""
 
     number: int
     axes: str
@@ -98,7 +98,7 @@ class ScheduledCollective:
 
 
 def later_turns(body: Iterable[Event], start_s: float, duration_s: float, turns: int, name: str) -> list[Event]:
-    """The `turns` of a loop behind the first, each of `duration_s`: an event for each lane that `body` uses."""
+    """The iterations of a loop after the first, `turns` of `duration_s` each: one event per lane of `body`."""
     used: dict[str, float] = {}
     for event in body:
         used[event.lane] = used.get(event.lane, 0.0) + event.used_s
@@ -119,7 +119,7 @@ def estimated(
 ) -> Timeline:
     """The timeline of a partitioned program; the mappings and `locations` are by the index of the operation.
 
-    `work_s` are the seconds of operations that compute, each time they run.
+    `work_s` are the seconds of one run of each operation that computes.
     """
     walk = _ScheduleWalk(program, buffers, work_s, sent, locations)
     end_s = walk.block(program.body, 0.0)
@@ -127,7 +127,7 @@ def estimated(
 
 
 class _ScheduleWalk:
-    """One pass through the program; `ready` is when values in memory are there."""
+    """One pass through the program; `ready` has the times at which values are available."""
 
     def __init__(
         self,
@@ -143,15 +143,15 @@ class _ScheduleWalk:
         self.ready: dict[int, float] = {}
 
     def block(self, block: Body, start_s: float) -> float:
-        """Follow a block that begins at a time; when all of it is done."""
-        now = free = start_s  # when arithmetic, and when the links can begin with something else
+        """Schedule a block that starts at a time; return when it is done."""
+        now = free = start_s  # the times at which compute and the links become free
         for op in block.ops:
             at = max((self.ready.get(value, 0.0) for value in self.buffers.sources(op.operands)), default=0.0)
             if op.index in self.sent:
                 ends = free = self._communicate(op, max(start_s, at, free))
             elif op.info.name in CONTROL_FLOW:
                 ends = now = free = self._control_flow(op, max(now, at, free))
-            elif self.buffers.is_virtual(op):  # it is computed within what uses it, which waits
+            elif self.buffers.is_virtual(op):  # fused into its consumer, which waits for it
                 now = self._compute(op, now)
                 continue
             else:
@@ -172,7 +172,7 @@ class _ScheduleWalk:
         return start_s + duration_s
 
     def _control_flow(self, op: Op, start_s: float) -> float:
-        """A loop's first turn and then all others, or the branch that is counted in `work_s`."""
+        """Schedule the first iteration of a loop and then the others, or the branch that `work_s` counts."""
         first = len(self.events)
         if op.info.name != WHILE:
             return self.block(self._counted(op.regions), start_s)

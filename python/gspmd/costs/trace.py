@@ -1,4 +1,4 @@
-"""A timeline in the format that Perfetto and chrome://tracing read: times in microseconds, a thread for each lane."""
+"""A timeline in the trace event format of Perfetto and chrome://tracing: microseconds, one thread per lane."""
 
 from __future__ import annotations
 

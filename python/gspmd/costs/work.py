@@ -1,4 +1,4 @@
-"""What a program computes and how much memory traffic that takes, through its loops."""
+"""The arithmetic and memory traffic of a program, including all iterations of its loops."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gspmd.transforms.ops.kernels import kernel_estimate
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpWork:
-    """What the operation with the index `op` does each time it runs, and how often that is in a call of the program.
+    """The work of one run of the operation with the index `op`, and its number of runs in a call of the program.
 
-    `flops` are arithmetic operations of one kind on elements of one type; `sent_bytes` are what a kernel sends to other
-    devices on its own.
+    `flops` are arithmetic operations of one kind on elements of one type; `sent_bytes` is what a kernel sends to other
+    devices itself.
     """
 
     op: int
@@ -36,12 +36,12 @@ class OpWork:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Work:
-    """What one call of a program computes.
+    """The work of one call of a program.
 
-    `flops` by kind and element type; `traffic_bytes` what is read from and written to memory if elementwise operations
-    are fused with those that use them; `uncounted` are operations whose arithmetic is not known; `open_loops` counts
-    loops of unknown length, whose bodies count once; `operations` are those that it is the sum of. Kernels count as
-    they estimate themselves; `kernel_sent_bytes` is what they send to other devices on their own.
+    `flops` are by kind and element type. `traffic_bytes` is the memory traffic if elementwise operations are fused into
+    their consumers. `uncounted` are operations with unknown arithmetic. `open_loops` is the number of loops of unknown
+    trip count, whose bodies count once. `operations` are the summands. Kernels count as they estimate themselves;
+    `kernel_sent_bytes` is what they send to other devices themselves.
     """
 
     flops: Mapping[tuple[str, str], float]
@@ -59,7 +59,7 @@ class Work:
         return sum(self.flops.values())
 
     def by_kind(self) -> dict[str, float]:
-        """Operations by kind, the most first; kinds without any are left out."""
+        """Operations by kind, the largest first; kinds without any are left out."""
         kinds: Counter[str] = Counter()
         for (kind, _), count in self.flops.items():
             kinds[kind] += count  # type: ignore[assignment]
@@ -67,9 +67,9 @@ class Work:
 
 
 def work_of(program: Program, buffers: Buffers | None = None, annotated: AnnotatedProgram | None = None) -> Work:
-    """Count a program's work; without `buffers` (see there) its memory traffic is not asked for and 0.
+    """Count the work of a program; without `buffers`, its memory traffic is 0.
 
-    `annotated` is needed for programs that are not partitioned yet: it knows their manual computations.
+    `annotated` is needed for unpartitioned programs: it describes their manual computations.
     """
     counter = _Counter(program, buffers, annotated)
     counter.block(program.body, 1.0)
@@ -79,7 +79,7 @@ def work_of(program: Program, buffers: Buffers | None = None, annotated: Annotat
 
 
 def _sums(found: Sequence[OpWork]) -> tuple[Counter[tuple[str, str]], float]:
-    """All arithmetic by kind and element type, and all traffic."""
+    """The arithmetic by kind and element type, and the traffic."""
     flops: Counter[tuple[str, str]] = Counter()
     for work in found:
         if work.flops:
@@ -134,12 +134,12 @@ class _Counter:
             self._dearest(op.regions, times)
 
     def _manual_devices(self, op: Op) -> int:
-        """On how many devices, each with its part, the body of a manual computation runs."""
+        """The number of devices, each with its own shard, on which the body of a manual computation runs."""
         assert self.annotated is not None, "partitioned programs have no manual computations"
         return size_of(self.annotated.region(op).axes)
 
     def _dearest(self, branches: list[Body], times: float) -> None:
-        """Count only the branch with most operations, as one of them runs."""
+        """Count only the branch with the most operations, since only one branch runs."""
         before, outcomes = self.found, []
         for branch in branches:
             self.found = []
@@ -151,7 +151,7 @@ class _Counter:
     # ---- memory traffic ----
 
     def _traffic(self, op: Op) -> float:
-        """Every value that is in memory is written once, and read once by each operation that is not fused."""
+        """Each value in memory is written once, and read once by each consumer that is not fused."""
         if self.buffers is None or op.regions or self.buffers.is_virtual(op):
             return 0.0
         sources = self.buffers.sources(op.operands)
@@ -167,5 +167,5 @@ class _Counter:
 
 
 def _called(info: OpInfo) -> str:
-    """The operation's name, with the target of a custom call."""
+    """The name of the operation, with the target of a custom call."""
     return f"{info.name} @{info.text('call_target_name')}" if info.name == CUSTOM_CALL else info.name

@@ -1,1 +1,1 @@
-"""Why every value is sharded as it is, in the words of the user's program."""
+"""Why each value is sharded as it is, in terms of the user's program."""

@@ -1,4 +1,4 @@
-"""Where the completed shardings of an operation's tensors disagree, what was done about it, and what it costs."""
+"""Conflicts between the propagated shardings of an operation's tensors, their resolution and their cost."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gspmd.transforms.reshard import Decision
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor of a conflict: what was completed for it (`before`), why, and what the operation runs with (`after`).
+    """One tensor of a conflict: its propagated sharding (`before`) and its reasons, and the one that runs (`after`).
 
-    `type` is None where the operation is not one of the user's program.
+    `type` is None if the operation is not part of the user's program.
     """
 
     place: str
@@ -41,12 +41,12 @@ class Tensor:
 
     @property
     def has(self) -> str:
-        """What was completed, in Shardy's notation."""
+        """The propagated sharding, in Shardy's notation."""
         return print_dims(self.before)
 
     @property
     def runs_as(self) -> str:
-        """What the operation runs with, and what is left to sum."""
+        """The sharding that the operation runs with, and the axes over which it is partial."""
         return _form(self.after)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Alternative:
-    """A way to run the operation that was priced: shardings of operands and results, bytes a device sends, seconds."""
+    """A priced candidate for the operation: shardings of operands and results, bytes that a device sends, seconds."""
 
     operand_shardings: tuple[TensorSharding, ...]
     result_shardings: tuple[TensorSharding, ...]
@@ -66,12 +66,12 @@ class Alternative:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The shardings of operands in Shardy's notation, and what is left to sum."""
+        """The shardings of operands in Shardy's notation, and the axes over which they are partial."""
         return tuple(map(_form, self.operand_shardings))
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The same of results."""
+        """The same for results."""
         return tuple(map(_form, self.result_shardings))
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,13 +80,13 @@ class Alternative:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Conflict:
-    """One operation that does not fit its tensors as they are completed.
+    """An operation that cannot run with the propagated shardings of its tensors.
 
-    `reasons` say what disagrees; `collectives` are those it needs (none if slicing suffices, or what it needs was
-    moved for an earlier operation); `bytes` are what a device sends for it in one call of the program and `time_s`
-    is an estimate of that; `alternatives` are the ways that were compared, the cheapest first, and `time_s` of
-    these counts arithmetic and memory traffic too, as the objective of `gspmd-decide` does. `numbers` are those of the
-    collectives among all of the partitioned program.
+    `reasons` describe the disagreement. `collectives` are those that the operation needs: none if slicing suffices, or
+    if an operand was already resharded for an earlier operation. `bytes` is what a device sends for it in one call of
+    the program, and `time_s` estimates the time of that. `alternatives` are the candidates that were compared, the
+    cheapest first; their `time_s` includes compute and memory traffic, as in the objective of `gspmd-decide`. `numbers`
+    are the indices of the collectives in the partitioned program.
     """
 
     operation: str
@@ -101,7 +101,7 @@ class Conflict:
     numbers: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them; locations are `file:line:column` or null."""
+        """The fields as JSON values; locations are `file:line:column` or null."""
 
         def where(location: SourceLocation | None) -> str | None:
             return str(location) if location else None
@@ -120,23 +120,23 @@ class Conflict:
 
 
 def mark_places(explainer: Explainer) -> None:
-    """Number operations and terminators through their locations, which reach the collectives made for them."""
+    """Number operations and terminators in their locations, which the collectives made for them inherit."""
     operations = [op.ir for op in explainer.program.ops] + [block.terminator for block in explainer.blocks]
     for index, op in enumerate(operations):
         PLACE.set(op, index)
 
 
 def place_of(location: Location) -> int | None:
-    """The number that `mark_places` gave."""
+    """The number that `mark_places` assigned."""
     return next(iter(PLACE.numbers(location)), None)
 
 
 def find_conflicts(
     explainer: Explainer, decided: Decided, moved: Sequence[Decision], module: Operation, hardware: Hardware
 ) -> tuple[Conflict, ...]:
-    """The conflicts of a partitioned module, the most expensive first. Every collective belongs to exactly one.
+    """The conflicts of a partitioned module, the most expensive first. Each collective belongs to exactly one.
 
-    `moved` is where operands and results were moved. Times are those of `hardware`; alternatives have those of the
+    `moved` lists the reshards of operands and results. Times are for `hardware`; those of alternatives follow the
     objective.
     """
     made: dict[int | None, dict[int, Collective]] = {}
@@ -207,7 +207,7 @@ class _ConflictFinder:
         return tuple(tensors), tuple(reasons), alternatives
 
     def _subject(self, place: int | None) -> tuple[str, str, SourceLocation | None]:
-        """Name, result and location of the operation with that number."""
+        """The name, result and location of the operation with that number."""
         if place is None:
             return "", "", None
         if place < len(self.explainer.ops):
@@ -220,7 +220,7 @@ class _ConflictFinder:
         return f"return in {named.name}", named.value, named.location
 
     def _owner(self, place: int) -> int:
-        """The operation that the block with that number is in."""
+        """The operation that encloses the block with that number."""
         block = self.explainer.blocks[place - len(self.explainer.ops)]
         return next(op.index for op in self.explainer.program.ops if block in op.regions)
 
@@ -239,7 +239,7 @@ class _ConflictFinder:
             yield Tensor(name, value, type_, have, runs, derivations)
 
     def _values(self, place: int | None) -> tuple[list[int], list[int]]:
-        """Values and slots of an operation's operands and results, or of what a block returns."""
+        """The values and slots of an operation's operands and results, or of the values that a block returns."""
         explainer = self.explainer
         if place is None:
             return [], []
@@ -254,11 +254,12 @@ class _ConflictFinder:
     def _reasons(self, decision: Decision) -> Iterator[str]:
         if decision.rule is None or decision.info is None:
             have, need = decision.have[0], decision.runs[0]
-            yield f"operand {decision.operand} is {print_dims(have)}, asked for is {print_dims(need)}"
+            yield f"operand {decision.operand} is {print_dims(have)} but is needed as {print_dims(need)}"
             return
         rule, operands = decision.rule, len(decision.info.operands)
         if any(sharding.unreduced for sharding in decision.runs[:operands]):
-            yield f"operands are partial over {print_axes(decision.runs[0].unreduced, self.mesh)}; summed after it"
+            partial = print_axes(decision.runs[0].unreduced, self.mesh)
+            yield f"operands are partial over {partial}; the sum is taken after the operation"
             return
         split = [factor_axes(rule, t, sharding) for t, sharding in enumerate(decision.have)]
         merged: dict[int, Axes] = {}
@@ -286,7 +287,7 @@ class _ConflictFinder:
             merged[factor] = first
 
     def _elsewhere(self, place: int | None, decision: Decision, collectives: list[Collective]) -> Iterator[str]:
-        """What is communicated for other operations, and serves this one."""
+        """Communication for other operations that this one shares."""
         if collectives or place is None:
             return
         operands = len(decision.info.operands) if decision.info else 1
@@ -303,7 +304,7 @@ class _ConflictFinder:
                 continue
             path = self._planner.plan(program.value_type[values[index]], have, runs)
             if any(step.kind != "all_slice" for step in path.steps):
-                yield f"operand {index} was moved for an earlier operation"
+                yield f"operand {index} was already resharded for an earlier operation"
 
     @staticmethod
     def _places(rule: OpShardingRule, factor: int, operands: int) -> Iterator[str]:
@@ -315,7 +316,7 @@ class _ConflictFinder:
     def _over(self, axes: Axes) -> str:
         return f"split over {print_axes(axes, self.mesh)}" if axes else "not split"
 
-    # ---- what else could have been done ----
+    # ---- alternatives ----
 
     def _alternatives(self, op: Op | None) -> tuple[Alternative, ...]:
         if op is None:
@@ -328,7 +329,7 @@ class _ConflictFinder:
 
 
 def _form(sharding: TensorSharding) -> str:
-    """`[{"x"}, {}]`, with what is left to sum."""
+    """`[{"x"}, {}]`, with the axes over which it is partial."""
     partial = f", partial over {print_axes(sharding.unreduced, sharding.mesh)}" if sharding.unreduced else ""
     return print_dims(sharding) + partial
 

@@ -1,4 +1,4 @@
-"""The solver's derivations in the words of the user's program."""
+"""The derivations of propagation, in terms of the user's program."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _FRAME = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):\d+')
 class DerivationStep:
     """One step back: dimension `dimension` of `value` got its axes from dimension `from_dimension` of `from_value`.
 
-    `operation` (made as `operation_value`, at `location`) has them as `target` and `source`, e.g. `result 0` and
-    `operand 1`. `level` says in words when in propagation, `priority` is the user's.
+    In `operation` (which defines `operation_value`, at `location`) they are `target` and `source`, for example `result
+    0` and `operand 1`. `level` names the level of propagation, `priority` is the user's.
     """
 
     value: str
@@ -56,9 +56,9 @@ class DerivationStep:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """The annotation that a chain ends at: `kind` is `argument`, `result`, `constraint` or `operation`.
+    """The annotation at the end of a derivation: `kind` is `argument`, `result`, `constraint` or `operation`.
 
-    `sharding` is as the user wrote it, `label` the framework's name of the value if it has one.
+    `sharding` is as the user wrote it; `label` is the framework's name of the value, if any.
     """
 
     kind: str
@@ -81,9 +81,9 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Derivation:
-    """Where the axes `axes` (written `"x", "y"`) of a dimension come from.
+    """The derivation of the axes `axes` (written `"x", "y"`) of a dimension.
 
-    Of a long way back, `steps` are those near the value, and `left_out` is how many more lead to the origin.
+    Of a long derivation, `steps` are those near the value, and `left_out` is the number of further steps to the origin.
     """
 
     dimension: int
@@ -105,7 +105,7 @@ class Derivation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Site:
-    """A value with its slot and sharding, before anything is derived; see `ExplainedValue`."""
+    """A value with its slot and sharding, before its derivation; see `ExplainedValue`."""
 
     name: str
     kind: str
@@ -123,7 +123,7 @@ class Site:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _NamedOperation:
-    """What an explanation says of an operation after it may have been rewritten."""
+    """The name of an operation, kept because passes may rewrite it."""
 
     name: str
     value: str
@@ -131,7 +131,7 @@ class _NamedOperation:
 
 
 class Explainer:
-    """Names slots, nodes and annotations of a completed program. Reads the module only when it is made."""
+    """Names the slots, nodes and annotations of a propagated program. Reads the module only in its constructor."""
 
     def __init__(self, completion: Completion, names: GivenNames) -> None:
         self.completion = completion
@@ -149,14 +149,14 @@ class Explainer:
             for index, slots in graph.entry_slots.items()
             for position, slot in enumerate(slots)
         }
-        self.refined: dict[int, tuple[Axes, ...]] = {}  # what slots were given after propagation
+        self.refined: dict[int, tuple[Axes, ...]] = {}  # the shardings of slots after propagation
         self._origins: dict[int, Origin] = {}
         annotations: list[tuple[int, Origin]] = self.unexplained.attempt(
             "what is annotated", lambda: [*self._annotations()], []
         )
         for slot, origin in annotations:
             self._origins[slot] = origin
-            if slot in graph.leaders:  # a member of a group is annotated for all of them
+            if slot in graph.leaders:  # an annotation of one member of a group holds for all
                 self._origins.setdefault(graph.leader(slot), origin)
         self.sites: list[Site] = self.unexplained.attempt("which values there are", lambda: [*self._sites()], [])
         self._made: dict[tuple[int, TensorSharding], tuple[Derivation, ...]] = {}
@@ -200,7 +200,7 @@ class Explainer:
             yield Site(f"result {index}", "result", label, "", type_, None, slot, sharding, device_ids=ids)
 
     def _op_sites(self, op: Op, uses: dict[int, list[tuple[int, str]]]) -> Iterator[Site]:
-        """The results of an operation and the arguments of its regions."""
+        """The results of an operation and the block arguments of its regions."""
         text = str(op.ir.location)
         called_for, frames = self.names.called_for(GIVEN.numbers(text)), _frames(text)
 
@@ -222,7 +222,7 @@ class Explainer:
         return solver.interner.values[solver.state[slot]].closed()
 
     def _constant_uses(self) -> dict[int, list[tuple[int, str]]]:
-        """Of every constant: one slot for each different sharding its uses have, and one of these uses."""
+        """For each constant: one slot for each distinct sharding among its uses, and one of these uses."""
         found: dict[int, dict[TensorSharding, tuple[int, str]]] = {}
 
         def add(values: list[int], slots: list[int], user: str) -> None:
@@ -268,9 +268,9 @@ class Explainer:
     # ---- derivations ----
 
     def derivations(self, slot: int, sharding: TensorSharding) -> tuple[Derivation, ...]:
-        """Where each axis of each dimension comes from; axes that came together are told together.
+        """The derivation of each axis of each dimension; axes with a common derivation are grouped.
 
-        Nothing for a sharding that refinement has given the value afterwards.
+        Empty for a sharding that the value got only after propagation.
         """
         slot = self.completion.graph.decider(slot)
         if self.refined.get(slot) == sharding.dim_axes():
@@ -297,7 +297,7 @@ class Explainer:
                 yield Derivation(dim, print_axes(parts, mesh), steps, origin, chain.left_out)
 
     def slot_name(self, slot: int) -> str:
-        """The value that a slot stands for."""
+        """The value of a slot."""
         if slot < len(self.program.slot_value):
             return self.value_names[self.program.slot_value[slot]]
         if slot in self.completion.graph.result_slots:
@@ -327,7 +327,7 @@ class Explainer:
         )
 
     def _tensor(self, index: int, tensor: int) -> str:
-        """`operand 1`, or what an edge of control flow joins."""
+        """`operand 1`, or the name of a value that control flow connects."""
         graph, node = self.completion.graph, self.completion.solver.nodes[index]
         if node.op == len(self.program.ops):
             position = graph.result_slots.index(node.slots[1])
@@ -350,16 +350,16 @@ class Explainer:
         return f"operand {tensor}" if tensor < count else f"result {tensor - count}"
 
     def _position(self, op: Op, slot: int) -> int:
-        """Which result of an operation the slot of a node stands for."""
+        """The index of the result whose slot the node has."""
         return [self.completion.graph.leader(s) for s in op.result_slots].index(slot)
 
 
 def _path(chain: Chain) -> tuple[Any, ...]:
-    """What chains have in common that differ only in the axis."""
+    """A key that is equal for derivations that differ only in the axis."""
     links = tuple((link.change.node, link.target, link.source, link.place.dim, link.given.dim) for link in chain.links)
     return (*links, chain.left_out, chain.origin.slot, chain.origin.dim)
 
 
 def _frames(location: str) -> tuple[str, ...]:
-    """The places in a location, `file:line`, innermost first."""
+    """The frames of a location as `file:line`, innermost first."""
     return tuple(dict.fromkeys(f"{file}:{line}" for file, line in _FRAME.findall(location)))

@@ -1,7 +1,7 @@
-"""Why every value is sharded as it is, and what it costs where values disagree.
+"""Why each value is sharded as it is, and what conflicts cost.
 
-`explain` completes a program's shardings as `gspmd.partition` does and keeps the derivation: every axis of every
-dimension is led back, step by step, to something the user annotated.
+`explain` propagates shardings as `gspmd.partition` does and keeps the derivations: each axis of each dimension is
+traced back, step by step, to an annotation.
 """
 
 from __future__ import annotations
@@ -41,15 +41,14 @@ from gspmd.transforms.reshard import Reshard
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExplainedValue:
-    """One value of the program.
+    """A value of the program.
 
     `name` as in the given module (`%12`, `@f:%3` in an inlined function, `%12/1` for what became several
     operations); `kind` is `argument`, `result`, `operation` or `block argument`; `label` what the framework calls
-    it (`state['params']['w']`), empty where unknown; `operation` the name of what makes it; `called_for` the
-    results of the calls it was inlined through; `used_by` names the use a copy of a constant is made for; `frames`
-    are `location` and the places that led there, as `file:line`.
-    `sharding` is in Shardy's notation, without the mesh; `device_ids` are the devices at the mesh's positions where an
-    argument or a result is annotated over another order of these, empty otherwise. `placement` is all of that as a
+    it (`state['params']['w']`), empty if unknown; `operation` the name of its producer; `called_for` the results of the
+    calls it was inlined through; `used_by` names the consumer of a copy of a constant; `frames` are `location` and its
+    callers, as `file:line`. `sharding` is in Shardy's notation, without the mesh. `device_ids` is the device order of
+    an argument or result that is annotated with another order than the mesh, empty otherwise. `placement` is both as a
     value, for `shape`.
     """
 
@@ -70,7 +69,7 @@ class ExplainedValue:
     device_ids: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them; `location` is `file:line:column` or null."""
+        """The fields as JSON values; `location` is `file:line:column` or null."""
         return {
             **{f: getattr(self, f) for f in ("name", "kind", "label", "operation", "type", "called_for", "used_by")},
             "location": str(self.location) if self.location else None,
@@ -83,9 +82,9 @@ class ExplainedValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefinedValue:
-    """A value that does not run with the sharding that propagation found: `gspmd-decide` found a cheaper one.
+    """A value for which `gspmd-decide` chose another sharding than propagation.
 
-    It is cheaper for the operations that make and use the value, all together.
+    The other sharding lowers the total cost of the producer and the consumers of the value.
     """
 
     name: str
@@ -95,14 +94,14 @@ class RefinedValue:
     runs_as: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them; `location` is `file:line:column` or null."""
+        """The fields as JSON values; `location` is `file:line:column` or null."""
         return {**dataclasses.asdict(self), "location": str(self.location) if self.location else None}
 
 
 class Explanation:
-    """A program's completed shardings with their derivations, and the conflicts with their cost.
+    """The shardings of a program with their derivations, and its conflicts with their cost.
 
-    `given_text` is the module as it was given, with the names that values go by; `explainer` knows the completed
+    `given_text` is the module as given, with the names of its values; `explainer` names the parts of the propagated
     program.
     """
 
@@ -126,7 +125,7 @@ class Explanation:
 
     @functools.cached_property
     def values(self) -> tuple[ExplainedValue, ...]:
-        """Every argument, operation's result, block argument and result, in program order."""
+        """All arguments, results of operations, block arguments and results, in program order."""
         return tuple(
             ExplainedValue(
                 name=site.name,
@@ -150,7 +149,7 @@ class Explanation:
 
     @functools.cached_property
     def _costs(self) -> tuple[tuple[Conflict, ...], Partitioned, tuple[RefinedValue, ...], Terms, float]:
-        """Partitioning goes on from here, on what was completed, which the module has only when it is finished."""
+        """Continue partitioning after propagation; the module changes only when this is finished."""
         module, top = self._module, self.explainer.completion.annotated.module
         with module.context, ir.Location.unknown(module.context):
             mark_places(self.explainer)
@@ -158,9 +157,9 @@ class Explanation:
             decided = self._decide.decided(top)
             unexplained = self.explainer.unexplained
             refined: tuple[RefinedValue, ...] = unexplained.attempt(
-                "what runs otherwise than propagation has it", lambda: (*map(self._refined, decided.changed),), ()
+                "which shardings differ from those of propagation", lambda: (*map(self._refined, decided.changed),), ()
             )
-            terms = terms_of(decided.problem, decided.solution.states)  # as long as the program is as it was
+            terms = terms_of(decided.problem, decided.solution.states)  # while the program is unchanged
             moved = self._reshard.resharded(top, None)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
@@ -200,7 +199,7 @@ class Explanation:
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Every place where tensors disagree or that communicates, the most expensive first."""
+        """All operations whose tensors disagree or that communicate, the most expensive first."""
         return self._costs[0]
 
     @property
@@ -210,30 +209,30 @@ class Explanation:
 
     @property
     def refinements(self) -> tuple[RefinedValue, ...]:
-        """The values that run with another sharding than propagation found, in program order."""
+        """The values that run with another sharding than propagation chose, in program order."""
         return self._costs[2]
 
     @property
     def terms(self) -> Terms:
-        """What the decision costs a device in a step, by the terms of the objective."""
+        """The cost of the decision for a device in a step, by term of the objective."""
         return self._costs[3]
 
     @property
     def gap(self) -> float:
-        """How much less the best decision may cost under the objective, as a part: 0 where it is proven the best."""
+        """The relative distance of the decision from the optimum, at most; 0 if it is proven optimal."""
         return self._costs[4]
 
     @property
     def partitioned(self) -> Partitioned:
-        """What `gspmd.partition` makes of the program."""
+        """The result of `gspmd.partition`."""
         return self._costs[1]
 
     # ---- selection ----
 
     def find(self, text: str) -> tuple[ExplainedValue, ...]:
-        """The values of that name (`%12`, `12`, `state['w']`) or at that place (`main.py:80`).
+        """The values with that name (`%12`, `12`, `state['w']`) or location (`main.py:80`).
 
-        Raises UsageError, naming near misses, if there are none.
+        Raises UsageError with similar names if there are none.
         """
         if not text.strip():
             raise UsageError("no value is named", hint="name one as %12, state['w'] or main.py:80")
@@ -257,20 +256,21 @@ class Explanation:
                 if name:
                     known[name] = None
         near = [repr(name) for name in difflib.get_close_matches(text, known, n=3, cutoff=0.5)]
-        hint = f"did you mean {' or '.join(near)}?" if near else "gspmd explain --all lists all, and gspmd show"
+        everything = "list all values with gspmd explain --all or gspmd show"
+        hint = f"did you mean {' or '.join(near)}?" if near else everything
         return UsageError(f"the program has no value '{text}'", hint=hint, code=Code.UNKNOWN_VALUE)
 
     # ---- sums ----
 
     def origins(self) -> list[tuple[Origin, int]]:
-        """The annotations (`dimension` is 0), with the number of values that each gave an axis; the most first."""
+        """The annotations (with `dimension` 0) and the number of values that each gave an axis, the largest first."""
         counts: Counter[Origin] = Counter()
         for value in self.values:
             counts.update([*dict.fromkeys(dataclasses.replace(d.origin, dimension=0) for d in value.derivations)])
         return counts.most_common()
 
     def to_dict(self) -> dict[str, Any]:
-        """`mesh`, `values`, `conflicts` and `decision`, as JSON holds them; `unexplained` where that failed."""
+        """`mesh`, `values`, `conflicts`, `decision` and, after a failure, `unexplained` as JSON values."""
         return {
             "mesh": dict(self.mesh.axes),
             "values": [value.to_dict() for value in self.values],
@@ -309,12 +309,12 @@ def explain(
 
 
 def _on_devices(sharding: TensorSharding, ids: tuple[int, ...]) -> TensorSharding:
-    """The sharding over the mesh with these devices, where they are given."""
+    """The sharding over the mesh with these devices, if given."""
     return dataclasses.replace(sharding, mesh=dataclasses.replace(sharding.mesh, device_ids=ids)) if ids else sharding
 
 
 def _is_at(text: str, *places: str) -> bool:
-    """Whether `text` is one of the places, `file:line` or `file:line:column`, with or without folders."""
+    """Whether `text` is one of the locations, `file:line` or `file:line:column`, with or without folders."""
     return any(place == text or place.endswith("/" + text) for place in places)
 
 

@@ -14,24 +14,25 @@ from gspmd.text_report import bytes_text, devices_text, mesh_text, sent_text
 from gspmd.transforms.propagate.factors import LEVELS
 
 _MOST = 10
-_PROVEN = 1e-9  # a gap that is rounding
+_PROVEN = 1e-9  # smaller gaps are rounding errors
 
 
 def summary_lines(explanation: Explanation, most: int = _MOST) -> list[str]:
-    """What was annotated and how far it reached, and the most expensive conflicts."""
+    """The annotations with the number of values that they shard, and the most expensive conflicts."""
     values = explanation.values
     split = sum(map(_is_split, values))
     lines = [f"mesh: {mesh_text(explanation.mesh)}", f"{len(values)} values, {split} of them split"]
     origins = explanation.origins()
     if origins:
         rows = [(str(count), origin.text, _at(origin.location)) for origin, count in origins[:most]]
-        rows = [("values", "get an axis from", "at"), *rows]
+        rows = [("values", "sharded by", "at"), *rows]
         lines += ["", *table(rows, right=(0,)), *_more(len(origins), most)]
     refined = explanation.refinements
     if refined:
         rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
         some = "1 value runs" if len(refined) == 1 else f"{len(refined)} values run"
-        lines += ["", f"{some} otherwise than propagation has them, as costs least together:"]
+        why = "with another sharding than propagation chose, because it lowers the total cost:"
+        lines += ["", f"{some} {why}"]
         lines += [*table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
     lines += ["", *conflict_summary_lines(explanation.conflicts, most), "", *_decision_lines(explanation)]
     failed = unexplained_lines(explanation, most)
@@ -51,19 +52,19 @@ def _is_split(value: ExplainedValue) -> bool:
 
 
 def _decision_lines(explanation: Explanation) -> list[str]:
-    """How good the decision is under the objective, and what it is made of."""
+    """The quality of the decision under the objective, and its cost by term."""
     gap = explanation.gap
-    best = "proven the best" if gap < _PROVEN else f"within {max(gap, 1e-4):.2%} of the best"
+    best = "proven optimal" if gap < _PROVEN else f"within {max(gap, 1e-4):.2%} of optimal"
     terms = [(_time(seconds), name) for name, seconds in explanation.terms.named.items() if seconds]
     return [f"this decision is {best} under the objective", *table([("counts", "term"), *terms], right=(0,))]
 
 
 def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> list[str]:
-    """One line a conflict."""
+    """One line per conflict."""
     paid = [conflict for conflict in conflicts if conflict.collectives]
     total, time_s = sum(c.bytes for c in paid), sum(c.time_s for c in paid)
     if not conflicts:
-        return ["no conflicts: nothing is communicated"]
+        return ["no conflicts, no communication"]
     known = sent_text(total, [collective for conflict in paid for collective in conflict.collectives])
     sent = f"a device sends {known} in about {_time(time_s)}"
     lines = [f"{len(conflicts)} conflict{'s' if len(conflicts) != 1 else ''}, {len(paid)} with communication: {sent}"]
@@ -72,8 +73,8 @@ def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> 
 
 
 def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
-    """What disagrees at one operation, what was done, and what it costs."""
-    cost = "nothing is sent for it"
+    """The disagreement at one operation, its resolution and its cost."""
+    cost = "no communication"
     if conflict.collectives:
         cost = f"{bytes_text(conflict.bytes)} sent per device, about {_time(conflict.time_s)}"
     lines = [f"{_subject(conflict)}{_at(conflict.location, ' at ')}: {cost}"]
@@ -94,7 +95,7 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     chosen = [a for a in conflict.alternatives if a.chosen]
     if chosen and others:
         cost = f"{bytes_text(chosen[0].bytes)} and {_time(chosen[0].time_s)}"
-        lines.append(good(f"    compared {len(conflict.alternatives)} ways; chosen at {cost}, against"))
+        lines.append(good(f"    compared {len(conflict.alternatives)} candidates; chose {cost}, against"))
         forms = [
             (bytes_text(a.bytes), _time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others
         ]
@@ -103,7 +104,7 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
 
 
 def values_table(values: Sequence[ExplainedValue], named: int = 4) -> list[str]:
-    """Values that are sharded alike, because of the same annotations, in a row; the largest groups first."""
+    """One row per group of values with equal shardings from equal annotations, the largest groups first."""
     groups: dict[tuple[str, str], list[ExplainedValue]] = {}
     for value in values:
         origins = "; ".join(dict.fromkeys(derivation.origin.text for derivation in value.derivations))
@@ -116,7 +117,7 @@ def values_table(values: Sequence[ExplainedValue], named: int = 4) -> list[str]:
 
 
 def value_lines(value: ExplainedValue) -> list[str]:
-    """A value's sharding and the way of every axis."""
+    """The sharding of a value and the derivation of each axis."""
     label = f" {value.label}" if value.label else ""
     made = f" = {value.operation}" if value.kind == "operation" else f" ({value.kind})"
     copy = f", copy for {value.used_by}" if value.used_by else ""
@@ -148,13 +149,13 @@ def _derivation_lines(derivation: Derivation) -> Iterator[str]:
 
 
 def _inner_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """A table that stands further in than others."""
+    """A table with more indentation than others."""
     width = text_width()
     return table(rows, right, width - 4 if width else None)
 
 
 def level_lines(values: Sequence[ExplainedValue]) -> list[str]:
-    """What the levels are that the steps name."""
+    """The meaning of the levels that the steps name."""
     used = {step.level for value in values for derivation in value.derivations for step in derivation.steps}
     return [f"level {index}: {words}" for index, words in enumerate(LEVELS) if words in used]
 

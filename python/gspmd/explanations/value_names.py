@@ -1,8 +1,8 @@
-"""What the values of an ingested program are called in the program that the user gave.
+"""The names of the values of an ingested program in the program that the user gave.
 
-Before ingest every operation is marked through its location, which passes keep. A value is called as the user's
-file calls it, where the program is MLIR text, else as MLIR prints it (`%12`); values of functions that are inlined
-are `@f:%3`.
+Before ingest, a mark is added to the location of each operation, since passes keep locations. A value has the name in
+the user's file if the program is MLIR text, else the name that MLIR prints (`%12`); values of inlined functions are
+`@f:%3`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _GivenOp:
     """An operation of the user's program: the names of its results and of its regions' arguments."""
 
     name: str
-    prefix: str  # of the function it is in
+    prefix: str  # of the enclosing function
     results: tuple[str, ...]
     operands: tuple[str, ...]
     regions: tuple[tuple[str, ...], ...]
@@ -41,7 +41,7 @@ class _GivenOp:
 
 
 def given_operations(module: ir.Module) -> Iterator[tuple[str, ir.Operation]]:
-    """The operations of a module's functions in their order, each before those in its regions, with the function."""
+    """The operations of a module's functions in pre-order, each with its function."""
     for function in _functions(module):
         name = str(function.attributes["sym_name"].value)
         for block in blocks_of(function):
@@ -60,14 +60,14 @@ def _within(block: ir.Block) -> Iterator[ir.Operation]:
 
 
 def blocks_of(op: ir.Operation) -> list[ir.Block]:
-    """The first block of each region, which in what we take is its only one."""
+    """The first block of each region, which is the only one in supported programs."""
     return [region.blocks[0] for region in op.regions if len(region.blocks)]
 
 
 class GivenNames:
-    """The names in a module as it was given, which is marked by this.
+    """The names in a module as given, whose operations this marks.
 
-    `text` is what the module was parsed from, where locations in `filename` point into it.
+    `text` is the source that the module was parsed from, into which locations in `filename` point.
     """
 
     def __init__(self, module: ir.Module, text: str = "", filename: str = "-") -> None:
@@ -129,7 +129,7 @@ class GivenNames:
         return match[0] if match else str(argument.get_name(self._state))
 
     def _position(self, location: ir.Location) -> tuple[str, int]:
-        """The line of the given text where something stands, and the offset there; an empty line where unknown."""
+        """The line and the offset of a location in the given text; an empty line if unknown."""
         match = _PLACE.fullmatch(GIVEN.without(location)) if self._lines else None
         if match is None or match[1] != self._filename or not 1 <= int(match[2]) <= len(self._lines):
             return "", 0
@@ -148,7 +148,7 @@ class GivenNames:
         marks = [GIVEN.numbers(op.ir.location) for op in program.ops]
         last: dict[tuple[int, ...], int] = {}
         for index, chain in enumerate(marks):
-            # What is in the manual computation that a call has become is on the way to that.
+            # Values in the manual computation that replaced a call are intermediate values of its results.
             if chain not in last or not _is_within(program.ops[index].ir, program.ops[last[chain]].ir):
                 last[chain] = index
         seen: dict[tuple[int, ...], int] = {}
@@ -163,7 +163,7 @@ class GivenNames:
 
     @staticmethod
     def _invented(made: _GivenOp | None, number: int) -> str:
-        """The name of a value that ingest made: `%5/1` on the way to `%5`."""
+        """The name of a value that ingest created: `%5/1` is an intermediate value of `%5`."""
         if made is None:
             return f"ingest/{number}"
         base = made.results[0] if made.results else made.prefix + made.name.rpartition(".")[2]
@@ -179,7 +179,7 @@ class GivenNames:
                 names[value] = given[number] if fits else f"{names[whole[number]]}/argument"
 
     def made_for(self, location: ir.Location) -> tuple[str, tuple[str, ...]]:
-        """The operation of the given program that another one, at this location, was made for, and its results."""
+        """The operation of the given program for which the one at this location was created, and its results."""
         marks = GIVEN.numbers(location)
         if not marks:
             return "", ()
@@ -187,11 +187,11 @@ class GivenNames:
         return made.name, made.results
 
     def called_for(self, marks: tuple[int, ...]) -> str:
-        """The results of the calls that an operation was inlined through, outermost first; empty for none."""
+        """The results of the calls through which an operation was inlined, outermost first; empty for none."""
         return " ".join(", ".join(self._ops[mark].results) for mark in reversed(marks[1:]))
 
     def place_of(self, name: str) -> tuple[int, int] | None:
-        """Which of the `given_operations` makes the value of that name, and as which result; None if not just one."""
+        """The operation that defines the value of that name, and the result index; None unless it is unique."""
         return self._places.get(name)
 
     @functools.cached_property
@@ -202,17 +202,17 @@ class GivenNames:
                 found[name] = None if name in found else (number, index)
         return found
 
-    # ---- names that inlining took away ----
+    # ---- names that inlining removed ----
 
     def stands_for(self, name: str) -> tuple[str, ...]:
-        """The names of the values that a call's result or a function's argument became; of any other its own."""
+        """The names of the values that replaced a call's result or a function's argument; else the name itself."""
         names = [name]
         for _ in range(2 * len(self._returned)):
             names = list(dict.fromkeys(inner for outer in names for inner in self._inlined(outer)))
         return tuple(names)
 
     def inlined(self) -> tuple[str, ...]:
-        """The names that `stands_for` knows other names for."""
+        """The names that `stands_for` replaces."""
         calls = [op for op in self._ops if op.callee in self._returned]
         return tuple(name for call in calls for name in call.results)
 
@@ -225,7 +225,7 @@ class GivenNames:
         return self._bound(name, calls)
 
     def _bound(self, name: str, calls: list[_GivenOp]) -> tuple[str, ...]:
-        """What a function's argument, if it is one, is in the calls of it."""
+        """The operands that a function's argument has in its calls; empty for other names."""
         for function, arguments in self._arguments.items():
             if name in arguments and function != self._main:
                 index = arguments.index(name)
@@ -241,7 +241,7 @@ def _is_within(op: Operation, other: Operation) -> bool:
 
 
 def given_text(program: Any) -> tuple[str, str]:
-    """The program's text, if it is a text, and what locations in it are called."""
+    """The text of the program, if it is a text, and the file name in its locations."""
     if isinstance(program, str) and ("\n" in program or "{" in program):
         return program, "-"
     if isinstance(program, bytes):

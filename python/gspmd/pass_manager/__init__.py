@@ -1,4 +1,4 @@
-"""Pipelines of passes, ours and MLIR's, and their text."""
+"""Pipelines of passes of gspmd and MLIR, and their textual form."""
 
 from gspmd.pass_manager.manager import PassManager
 

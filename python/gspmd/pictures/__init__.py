@@ -1,1 +1,1 @@
-"""Shardings as pictures: which part of a value each device holds."""
+"""Pictures of shardings: the devices that hold each part of a value."""

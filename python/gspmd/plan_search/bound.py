@@ -1,4 +1,4 @@
-"""What no step of a program takes less than, by the estimate that plans are compared by."""
+"""A lower bound of the step time of every plan, under the estimate by which plans are compared."""
 
 from __future__ import annotations
 
@@ -29,31 +29,30 @@ from gspmd.transforms.ops.custom_rules import CallPartitioner
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """Seconds that no plan takes less than, and why."""
+    """A lower bound in seconds, and its reason."""
 
     seconds: float
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them."""
+        """The fields as JSON values."""
         return dataclasses.asdict(self)
 
 
-WORK = "arithmetic, and what is read and written in any case, divided evenly"
+WORK = "arithmetic and unavoidable memory traffic, divided evenly"
 
 
 def work_bound_s(
     module: ir.Module, annotated: AnnotatedProgram, hardware: Hardware, arguments: Mapping[str, Any]
 ) -> float:
-    """Seconds that the work of a program takes at least on the devices of its mesh, however it is split.
+    """A lower bound in seconds of the work of a program on the devices of its mesh, for any sharding.
 
-    A device that does a part of an operation does at least its share of the arithmetic, and of what is written and read
-    in any case (`_LeastTraffic`). The operations are those of the program without annotations, partitioned for one
-    device, and so without what is done twice; functions that split calls know their own devices alone, and with them
-    it is for these. Where parts of it are manual, or arguments are sums over devices, there is no such program; the
-    operations are those of the program as it is, of which only the arithmetic counts.
+    On average, a device does at least its share of the arithmetic and of the unavoidable memory traffic
+    (`_LeastTraffic`). The operations are those of the program without annotations, partitioned for one device, so that
+    nothing is repeated; with functions that partition calls, for their devices. A program with manual regions or
+    partial arguments has no such form; then the arithmetic of the program as given is the bound.
 
-    `annotated` is the program as it is ingested, and `arguments` are those of `gspmd.partition`. Errors: those of
+    `annotated` is the ingested program, and `arguments` are those of `gspmd.partition`. Errors: those of
     `gspmd.partition`.
     """
     if has_manual_regions(model_of(module)) or any(is_taking_apart(op.ir) for op in annotated.program.ops):
@@ -74,13 +73,13 @@ def work_bound_s(
 
 
 class _LeastTraffic:
-    """What the operations of a program write and read in memory, all devices together, however it is split.
+    """The unavoidable memory traffic of a program, for all devices together and any sharding.
 
-    Splitting takes traffic away. A transpose is done within a contraction, or is a reshape where shards are small; a
-    slice or a pad is all that a device has; a reduction has nothing to add up. What such operations moved is not
-    written then, and what they were made of may be computed within their users. So only these count: contractions;
-    what looks values up or replaces some; and elementwise operations whose results are used by several operations, by
-    a contraction, or by whoever called the program or the body of a loop.
+    Splitting can remove traffic: a transpose is fused into a contraction, or becomes a reshape of a small shard; a
+    slice or a pad becomes a whole shard; a reduction has a single summand. Then their results are not written, and
+    their operands may be fused into the consumers. So only these operations count: contractions, look-ups and updates,
+    and elementwise operations whose results are read by several operations or a contraction, or returned from the
+    program or a loop body.
     """
 
     def __init__(self, program: Program, buffers: Buffers) -> None:
@@ -88,7 +87,7 @@ class _LeastTraffic:
         self._written: dict[int, bool] = {}
 
     def bytes_of(self, op: Op) -> float:
-        """What an operation writes and reads at least."""
+        """The bytes that an operation reads and writes at least."""
         if not self._is_written(op):
             return 0.0
         traits, read = traits_of(op.info.name), dict[int, float]()
@@ -101,7 +100,7 @@ class _LeastTraffic:
         return sum(read.values()) + (2 * written if traits.looks_up else written)
 
     def _is_written(self, op: Op) -> bool:
-        """Whether the results of an operation are in memory however the program is split."""
+        """Whether the results of an operation are in memory under any sharding."""
         found = self._written.get(op.index)
         if found is None:
             found = self._written[op.index] = self._decide(op)
@@ -119,9 +118,9 @@ class _LeastTraffic:
         return len(users) > 1 or any(user is None or _contracts(user) for user in users)
 
     def _made_of(self, value: int) -> tuple[int, float]:
-        """A value in memory that one is made of element by element, and how many bytes of it are read at least.
+        """The value in memory from which one is computed elementwise, and the bytes of it that are read at least.
 
-        Those are no more than of each value in between, since what is in memory of these may be read instead.
+        They are at most the bytes of each value in between, which may be read instead if it is in memory.
         """
         program, least = self.program, float(bytes_of_value(self.program, value))
         while program.value_def[value] >= 0:

@@ -1,4 +1,4 @@
-"""The best few plans as the compiler of the target makes them: its own order, cycles and memory decide."""
+"""Judge the best few plans by the compiler of the target: its schedule, cycles and memory."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gspmd.transforms.machine.topology import is_topology
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CompiledOutcome:
-    """A plan as it was compiled: bytes that a device sends, seconds of a step in the compiler's order, bytes held."""
+    """A compiled plan: bytes that a device sends, seconds of a step in the compiler's schedule, bytes of memory."""
 
     sent_bytes: int
     step_s: float
     memory_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON holds them."""
+        """The fields as JSON values."""
         return dataclasses.asdict(self)
 
 
 def check_judge(target: str) -> None:
-    """Raise UsageError for a target without a compiler that says how long a step takes."""
+    """Raise UsageError for a target whose compiler does not report the time of a step."""
     if not is_topology(target):
         raise UsageError(
             f"plans cannot be compiled for '{target}'", hint="give a topology, as tpu:v5p:2x2x2", code=Code.BAD_VALUE
@@ -39,7 +39,7 @@ def check_judge(target: str) -> None:
 def compiled_outcome(
     module: ir.Module, target: str, arguments: Mapping[str, Any], most_bytes: float
 ) -> CompiledOutcome | None:
-    """What the compiler makes of an annotated program; None where it refuses it or it holds more than it may.
+    """The compiled program; None if the compiler refuses it or it exceeds the memory limit.
 
     Errors: those of a machine without the compiler.
     """

@@ -1,9 +1,9 @@
-"""The ways to split a model that people know, as limits on how arguments lie: solutions within them have names.
+"""Well-known parallelisms, as limits on the shardings of arguments.
 
-Data parallel: the batch over all axes, weights whole. Fully sharded: weights over all axes, too, along the dimension
-that most of them have, as in FSDP and ZeRO-3. Tensor parallel: weights over the last axis, examples over the others.
-Two-dimensional: the dimension that most weights have over all axes but the last, others over the last, as the paper
-finalises its models (arXiv 2105.04663, section 5.1). What is not said here is what costs least.
+Data parallel: the batch over all axes, weights replicated. Fully sharded: weights over all axes, too, along the
+dimension that most of them share, as in FSDP and ZeRO-3. Tensor parallel: weights over the last axis, examples over the
+others. Two-dimensional: the dimension that most weights have over all axes but the last, others over the last, as the
+paper finalizes its models (arXiv 2105.04663, section 5.1). Everything else is chosen by cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DATA, FULLY_SHARDED, TENSOR, TWO_DIMENSIONAL = "data parallel", "fully sharded",
 
 
 def known_ways(roles: Roles, mesh: Mesh) -> Iterator[tuple[str, Mask]]:
-    """By name, how arguments may lie. None where it is not known what counts examples."""
+    """The limits on shardings by name; none if the batch dimension is unknown."""
     axes = tuple(axis for axis in mesh.all_axes() if axis.size > 1)
     batch = roles.batch_color([axis.size for axis in axes])
     if batch is None:
@@ -57,7 +57,10 @@ def known_ways(roles: Roles, mesh: Mesh) -> Iterator[tuple[str, Mask]]:
 
 
 def _along(role: DecidedRole, mesh: Mesh, colors: Sequence[int], over: Axes) -> TensorSharding:
-    """The first dimension of these colors that all the axes divide over them, or else most; others whole."""
+    """Split the first dimension of these colors that all axes divide, or else that most axes divide.
+
+    The others are whole.
+    """
     best: tuple[int, tuple[Axes, ...]] = (1, ((),) * role.type.rank)
     for color in colors:
         dimension = role.colors.index(color) if color in role.colors else -1

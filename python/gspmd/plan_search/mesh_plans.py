@@ -1,8 +1,8 @@
-"""The plans of a program over one mesh: what is given, solutions of its decision problem, and what they cost exactly.
+"""The plans of a program over one mesh: the given program, solutions of its decision problem, and their exact costs.
 
-Solutions are found by the problem's own prices, one after the other, without hiding anything behind anything else. So a
-few that differ are partitioned, and their prices decide: what is given first, then the best solution, the best ones
-among the ways that people know, and those that are as good but for one role.
+Solutions are found at the problem's prices, which do not model overlap. So a few distinct solutions are partitioned,
+and their exact prices decide: first the given program, then the best solution, the best well-known parallelisms, and
+solutions of equal cost that differ in one role.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gspmd.plan_search.pricing import PlanPrices, Question, State, is_better, ra
 from gspmd.plan_search.roles import DecidedRole
 
 AS_IT_IS, BEFORE = "as it is", "the plan before"
-_KNOWN = 1.5  # the cost of known ways that are compared with, in parts of that of the best solution
-_ALIKE = 1.02  # the cost of solutions that may be the best, in parts of that of the best one
-_NEXT, _NEAR = 16, 2  # of how many roles the next best is found, and how many such solutions are partitioned
-_AGAIN, _SPARE = 4, 0.98  # how often the limit is brought down where more is held than the problem says, and by what
-_SIMPLER = 1 + 3e-4  # by how much a step may be longer for a plan that decides less
-_OPENED = 8  # plans that are partitioned to find out what need not be decided
-_SMALL = 1e-3  # of the largest role: what is left to propagation if nothing speaks against it
-_COMPILED = 2.0  # how much longer a known way's step may be than the plan's for it to be compiled, too
+_KNOWN = 1.5  # largest cost of well-known parallelisms in the comparison, relative to the best solution
+_ALIKE = 1.02  # largest cost of solutions that are partitioned, relative to the best one
+_NEXT, _NEAR = 16, 2  # the number of roles with a runner-up, and of such solutions that are partitioned
+_AGAIN, _SPARE = 4, 0.98  # how often, and by how much, the memory limit is lowered if a program exceeds the prediction
+_SIMPLER = 1 + 3e-4  # accepted relative increase of the step time for a plan with fewer decisions
+_OPENED = 8  # plans that are partitioned to find unnecessary decisions
+_SMALL = 1e-3  # roles smaller than this share of the largest one are left to propagation by default
+_COMPILED = 2.0  # largest step time of a well-known parallelism that is compiled, too, relative to the plan
 
 
 class MeshPlans:
-    """Plans over one mesh. `known` are those with a name, `best` is the first solution, `state` what is best so far.
+    """The plans over one mesh. `known` are those with a name, `best` is the first solution, `state` the best so far.
 
-    `fixed` are the shardings of roles that have to be kept, by number.
+    `fixed` are the pinned shardings of roles, by number.
     """
 
     def __init__(self, module: ir.Module, mesh: Mesh, question: Question, has_time: Callable[[], bool]) -> None:
@@ -48,7 +48,7 @@ class MeshPlans:
         self.next_best: dict[int, Choice] = {}
         self.is_complete = False
         self.best = self.problem.choose()
-        self.is_unsummed = False  # whether values inside are left alone where sums are taken later
+        self.is_unsummed = False  # whether values inside have no constraint if their sums are taken later
 
     @property
     def mesh(self) -> Mesh:
@@ -63,7 +63,7 @@ class MeshPlans:
         return self.prices.price(self.state)
 
     def start_from(self, state: State, pinned: frozenset[str]) -> None:
-        """Take decisions of an earlier plan, of which some are kept."""
+        """Start from the decisions of an earlier plan, of which some are pinned."""
         self.known[BEFORE] = state
         self.fixed = {
             number: sharding
@@ -72,13 +72,13 @@ class MeshPlans:
         }
 
     def begin(self) -> Choice:
-        """Price the first solution, or one that fits; returns it."""
+        """Price the first solution, or the first that fits, and return it."""
         if self.fixed:
             self.best = self.problem.choose(self._may_be())
         return self._try_fitting(self.best)
 
     def search(self) -> None:
-        """Find the best state, as long as there is time; what is given is priced in any case, and first."""
+        """Find the best state within the time limit; the given program is always priced, and first."""
         for state in list(self.known.values()):
             self._try(state)
         first = self.begin()
@@ -100,7 +100,7 @@ class MeshPlans:
     # ---- solutions ----
 
     def _try(self, state: State) -> None:
-        """Partition the program so, and take it if it is the best."""
+        """Partition the program with a state, and keep the state if it is the best."""
         state = self._kept(state)
         outcome = self.prices.price(state)
         axes = ", ".join(f"{name}={size}" for name, size in self.mesh.axes)
@@ -111,7 +111,7 @@ class MeshPlans:
         tell(f"{axes}: best step {best}, {len(self.prices.found)} plans", 1, 1)
 
     def _try_fitting(self, choice: Choice) -> Choice:
-        """Try a solution, and where it does not fit one that holds less, until one does or nothing is less."""
+        """Try a solution; while it does not fit, try one that needs less memory."""
         limit = most = self.prices.question.most_bytes
         self._try(choice.state)
         for _ in range(_AGAIN):
@@ -136,7 +136,7 @@ class MeshPlans:
         return all(state[number] == sharding for number, sharding in self.fixed.items())
 
     def _may_be(self, mask: Mask | None = None) -> Mask | None:
-        """How roles may lie: as they are kept, and else as a way to split models says."""
+        """The allowed shardings of roles: the pinned ones, and otherwise those of a parallelism."""
         if not self.fixed:
             return mask
         fixed = {self.roles[number].label: sharding for number, sharding in self.fixed.items()}
@@ -149,7 +149,7 @@ class MeshPlans:
         return may_be
 
     def _alike(self) -> Iterator[Choice]:
-        """Solutions that cost about as much as the best one: with traffic that is fused, or with one role otherwise."""
+        """Solutions of about the same cost: with more fusion, or with another sharding of one role."""
         yield self.problem.choose(self._may_be(), hardware=self.problem.fused)
         largest = sorted(enumerate(self.roles), key=lambda item: -item[1].bytes)
         for number, role in [each for each in largest if self._is_open(each[0])][:_NEXT]:
@@ -162,10 +162,10 @@ class MeshPlans:
     def _is_open(self, number: int) -> bool:
         return self.problem.is_open(number) and number not in self.fixed
 
-    # ---- what need not be decided ----
+    # ---- unnecessary decisions ----
 
     def _simplify(self) -> None:
-        """Leave to propagation what it does as well: values inside, then small roles and what follows others."""
+        """Drop decisions that propagation reaches as well: values inside, then small and dependent roles."""
         inside = [n for n, role in enumerate(self.roles) if role.values and self.state[n] is not None]
         largest = max((role.bytes for role in self.roles if role.arguments), default=0.0)
         small = [n for n in self._decided() if self.roles[n].bytes <= _SMALL * largest]
@@ -187,7 +187,7 @@ class MeshPlans:
         return [n for n in found if n not in self.fixed]
 
     def _follows(self, number: int) -> bool:
-        """Whether a role is split as a larger or earlier one like it, as the optimizer's state is as its parameters."""
+        """Whether a role has the sharding of a larger or earlier similar one, as optimizer state does."""
         role = self.roles[number]
         return role.is_state and any(
             other.is_state
@@ -197,10 +197,10 @@ class MeshPlans:
         )
 
     def contenders(self, plan: Outcome) -> list[State]:
-        """What else may be the fastest once it is compiled: the best known ways, then other states that fit.
+        """Other candidates for the fastest compiled plan: the best well-known parallelisms, then other states that fit.
 
-        A compiler may see what the estimate does not, and then known ways differ from the plan by more than solutions
-        do that are near it. Of states that cost the same there is one.
+        If a compiler behaves differently from the estimate, parallelisms differ more from the plan than nearby
+        solutions do. Of several states with equal cost, only one is included.
         """
         fitting = {
             state: outcome
@@ -215,7 +215,7 @@ class MeshPlans:
         return list(different.values())[1:]
 
     def baselines(self) -> Mapping[str, Outcome]:
-        """What is known by name, and costs."""
+        """The priced plans with a name."""
         priced = {name: self.prices.found.get(self._kept(state)) for name, state in self.known.items()}
         priced[AS_IT_IS] = self.prices.price(self.known[AS_IT_IS])
         return {name: outcome for name, outcome in priced.items() if outcome is not None}
@@ -226,7 +226,7 @@ def _otherwise(role: DecidedRole, than: TensorSharding | None) -> Mask:
 
 
 def _is_as_good(new: Outcome | None, old: Outcome | None) -> bool:
-    """Whether it is worse by no more than is worth a decision."""
+    """Whether the increase of cost is too small to justify a decision."""
     if new is None or old is None or new.fits != old.fits:
         return False
     figures = (new.step_s, old.step_s) if new.fits else (new.memory_bytes, old.memory_bytes)

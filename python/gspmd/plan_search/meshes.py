@@ -1,4 +1,4 @@
-"""The meshes that a search looks at, and how one gets into a program."""
+"""The meshes of a search, and how a program is put over one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _ANNOTATED = ("sdy.sharding", "mhlo.sharding", "sdy.manual_computation")
 
 
 def parse_mesh_sizes(text: str) -> Mapping[str, int] | str:
-    """`x=8,y=4` as sizes by name; `auto` as it is. Raises UsageError."""
+    """`x=8,y=4` as sizes by name; `auto` unchanged. Raises UsageError."""
     if text == AUTO:
         return text
     sizes: dict[str, int] = {}
     for part in text.split(","):
         match = _AXIS.fullmatch(part.strip())
         if match is None or match[1] in sizes:
-            raise UsageError(f"{text!r} is no mesh", hint="write it as x=8,y=4, or auto", code=Code.BAD_VALUE)
+            raise UsageError(f"{text!r} is not a mesh", hint="write it as x=8,y=4, or auto", code=Code.BAD_VALUE)
         sizes[match[1]] = int(match[2])
     return sizes
 
@@ -41,10 +41,9 @@ def parse_mesh_sizes(text: str) -> Mapping[str, int] | str:
 def meshes_to_try(
     module: ir.Module, mesh: Mapping[str, int] | str | None, devices: int | None, target: str
 ) -> list[Mesh]:
-    """The meshes for a program: its own, the one that is asked for, or all of one or two axes that fit the target.
+    """The meshes for a program: its own, the requested one, or all meshes of one or two axes that fit the target.
 
-    Errors: UsageError where it is not known how many devices there are, and where a mesh is asked for beside the one
-    that the program is annotated over.
+    Errors: UsageError if the number of devices is unknown, or if a mesh is requested for a program that has one.
     """
     own = _mesh_of(module)
     if isinstance(mesh, Mapping):
@@ -61,7 +60,7 @@ def meshes_to_try(
     count = devices or (own.size if own is not None else _devices_of(target))
     if not count:
         raise UsageError(
-            "it is not known how many devices there are",
+            "the number of devices is unknown",
             hint="give a mesh, a number of partitions, or a target with a topology, as tpu:v5p:4x4x4",
             code=Code.NO_MESH,
         )
@@ -69,7 +68,7 @@ def meshes_to_try(
 
 
 def put_mesh(module: ir.Module, mesh: Mesh) -> None:
-    """Let a program be over this mesh, and no other."""
+    """Put a program over this mesh."""
     if _mesh_of(module) == mesh:
         return
     with in_memory(module) as top:
@@ -81,7 +80,7 @@ def put_mesh(module: ir.Module, mesh: Mesh) -> None:
 
 
 def _mesh_of(module: ir.Module) -> Mesh | None:
-    """The one mesh that a program names, None where it names none or several."""
+    """The only mesh of a program; None if it has none or several."""
     from gspmd.transforms.ir.modules import codec_of
 
     with module.context, ir.Location.unknown():
@@ -92,7 +91,7 @@ def _mesh_of(module: ir.Module) -> Mesh | None:
 
 
 def is_annotated(module: ir.Module) -> bool:
-    """Whether a program says of any value how it is split."""
+    """Whether a program has any annotation."""
     text = str(module)
     return any(word in text for word in _ANNOTATED)
 
@@ -104,7 +103,7 @@ def _checked(mesh: Mapping[str, int]) -> Mesh:
 
 
 def _devices_of(target: str) -> int:
-    """The devices of a machine that is given by its shape, 0 of any other target."""
+    """The number of devices of a target with a shape; 0 for other targets."""
     if not is_machine(target):
         return 0
     found = read_machine(target)
@@ -113,13 +112,13 @@ def _devices_of(target: str) -> int:
 
 
 def _all_meshes(count: int) -> list[Mesh]:
-    """Of one axis, and of two in both orders."""
+    """The meshes of one axis, and of two axes in both orders."""
     pairs = [(first, count // first) for first in range(2, count // 2 + 1) if count % first == 0]
     return [Mesh(tuple(zip(NAMES, sizes, strict=False)), name="mesh") for sizes in ((count,), *pairs)]
 
 
 def _fits(mesh: Mesh, target: str) -> bool:
-    """Whether it lies along the dimensions of a machine."""
+    """Whether the mesh fits the dimensions of a machine."""
     if not is_machine(target):
         return True
     found = read_machine(target)

@@ -1,4 +1,4 @@
-"""How long the operations of a completed program take on a device, as far as nobody divides them."""
+"""The times of a propagated program's operations on one device, without splitting them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gspmd.transforms.propagate.solver import Node
 
 
 def operation_times(completion: Completion, hardware: Hardware) -> Iterator[tuple[Node, float]]:
-    """The nodes of the graph that compute, each with its seconds on one device in a call of the program.
+    """The nodes of the graph that compute, with their seconds on one device in a call of the program.
 
-    What takes longer counts, arithmetic or memory traffic; loops of unknown length run once.
+    The longer of arithmetic and memory traffic counts; loops of unknown trip count run once.
     """
     program = completion.annotated.program
     runs: dict[int, float] = {}
@@ -30,7 +30,7 @@ def operation_times(completion: Completion, hardware: Hardware) -> Iterator[tupl
 
 
 def bytes_of(type_: TensorType) -> float:
-    """What a value of the type takes in memory."""
+    """The bytes of a value of the type in memory."""
     return math.prod(type_.shape) * element_bytes(type_.element) if type_.is_tensor else 0.0
 
 
@@ -42,7 +42,7 @@ def _time(info: OpInfo, types: Iterable[TensorType], hardware: Hardware) -> floa
 
 
 def _count_runs(block: Body, times: float, runs: dict[int, float]) -> None:
-    """How often each operation runs in a call of the program."""
+    """The number of runs of each operation in a call of the program."""
     for op in block.ops:
         runs[op.index] = times
         inner = times * (trip_count(op.ir) or 1) if op.info.name == WHILE else times

@@ -1,9 +1,9 @@
-"""Whether a pipeline of the program's layers would take less than a plan without stages, and how it is written.
+"""Estimate whether a pipeline of the program's layers would be faster than a plan without stages.
 
-A pipeline cannot be had by annotations: the program has to be written with `gspmd.pipeline`. So it is estimated, by the
-decision problem over the devices of one stage. With S stages and M microbatches a device idles in S - 1 of M + S - 1
-steps, each of which passes a microbatch to the next stage, and back; what the last stage makes and what the first one
-gives back is reduced over all of them (docs/pipelining.md).
+Annotations cannot create a pipeline: the program has to be written with `gspmd.pipeline`. So it is estimated, by the
+decision problem over the devices of one stage. With S stages and M microbatches, a device idles in S - 1 of M + S - 1
+steps. Each step passes a microbatch to the next stage, and back in the backward pass; the result of the last stage and
+the gradient of the first one are reduced over all stages (docs/pipelining.md).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from gspmd.transforms.machine.target_file import read_hardware
 AXIS = "stage"
 _STAGES = (2, 4, 8, 16)
 _PER_STAGE = (2, 4, 8)  # microbatches for each stage
-_WORTH = 0.95  # what a pipeline may take at most of what is without one
+_WORTH = 0.95  # largest time of a proposed pipeline, relative to the program without one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PipelineProposal:
-    """A pipeline that would take less: `step_s` by the decision problem, which counts `plain_s` without stages.
+    """A faster pipeline: `step_s` by the decision problem, for which the program without stages takes `plain_s`.
 
-    The problem hides nothing behind anything else, so that what a pipeline takes is rather less.
+    The problem does not model overlap, so a real pipeline would be faster than this.
 
-    `idle` is the part of the steps in which a device has nothing to do, and `mesh` what the devices would be.
+    `idle` is the fraction of idle steps, and `mesh` the mesh of the pipeline.
     """
 
     mesh: Mesh
@@ -51,14 +51,14 @@ class PipelineProposal:
         return (self.stages - 1) / (self.microbatches + self.stages - 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields in plain values, as JSON holds them."""
+        """The fields as JSON values."""
         fields = {name: getattr(self, name) for name in ("stages", "layers", "microbatches", "step_s", "plain_s")}
         return {"mesh": dict(self.mesh.axes), **fields, "idle": self.idle}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PipelinedLayers:
-    """A loop over layers: how many, how many examples there are, and the bytes that one layer gives to the next."""
+    """A loop over layers: the number of layers, the number of examples, and the bytes passed between layers."""
 
     count: int
     batch: int
@@ -66,9 +66,9 @@ class PipelinedLayers:
 
 
 def propose_pipeline(plans: MeshPlans, plan_s: float) -> PipelineProposal | None:
-    """The best pipeline where it takes less than the program without one, and less than `plan_s`, a plan's step.
+    """The best pipeline, if it is faster than the program without one and than `plan_s`, the step of a plan.
 
-    None also where no layers are found.
+    None if no layers are found.
     """
     axes = [size for _, size in plans.mesh.axes if size > 1]
     color = plans.problem.roles.batch_color(axes)
@@ -97,7 +97,7 @@ def propose_pipeline(plans: MeshPlans, plan_s: float) -> PipelineProposal | None
 
 
 def _meshes(mesh: Mesh, layers: PipelinedLayers) -> Iterator[tuple[Mesh, int]]:
-    """The mesh with a part of one of its axes for stages, and how many."""
+    """The mesh with a part of one axis used for stages, and their number."""
     for name, size in mesh.axes:
         for count in _STAGES:
             if size % count == 0 and layers.count % count == 0:
@@ -106,7 +106,7 @@ def _meshes(mesh: Mesh, layers: PipelinedLayers) -> Iterator[tuple[Mesh, int]]:
 
 
 def _passing_s(layers: PipelinedLayers, count: int, microbatches: int, mesh: Mesh, hardware: Hardware) -> float:
-    """The seconds of passing microbatches on, and of reducing what enters and leaves."""
+    """The seconds of passing microbatches between stages, and of reducing the input gradient and the result."""
     axis, devices = mesh.axis(AXIS), mesh.size // count
     local = layers.passed_bytes / min(devices, layers.batch // microbatches)
     steps = 2 * (microbatches + count - 1)
@@ -115,7 +115,7 @@ def _passing_s(layers: PipelinedLayers, count: int, microbatches: int, mesh: Mes
 
 
 def _layers(plans: MeshPlans, color: int) -> PipelinedLayers | None:
-    """The loop that most is passed through, and what it passes: the largest values that examples count."""
+    """The loop that carries the most bytes, and the largest of its carried values with a batch dimension."""
     explainer, tied = plans.problem.explained.explainer, plans.problem.roles.tied
     types, loops = explainer.completion.graph.slot_types, list[PipelinedLayers]()
     for op in explainer.program.ops:

@@ -1,4 +1,4 @@
-"""What a search found: a decision for each role, and what the program costs with them."""
+"""The result of a search: a decision for each role, and the cost of the program."""
 
 from __future__ import annotations
 
@@ -29,15 +29,14 @@ _MOST_BYTES = 2**26
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlanDecision:
-    """How the arguments of one role, or values inside the program, are split.
+    """The sharding of the arguments of one role, or of values inside the program.
 
-    `label` is what they are called, with `*` for numbers that differ between the `arguments`; `shape` is that of each.
-    `values` are those inside, and `patches` the changes of the source that constrain them, as far as that shows the
-    expressions that make them.
-    `dims` are the axes of each dimension, None where it is left to propagation. `is_given` says that the program had
-    the annotation, `is_pinned` that a plan file did. `next_dims` is how it is split where it must not be so, everything
-    else as costs least then, and `next_cost` what that costs by the problem's prices, in parts of the best solution.
-    None where that was not looked at.
+    `label` is their name, with `*` for numbers that differ between the `arguments`; `shape` is that of each. `values`
+    are those inside the program, and `patches` the changes of the source that constrain them, if it shows their
+    expressions. `dims` are the axes of each dimension, None if left to propagation. `is_given` says that the program
+    has the annotation, `is_pinned` that a plan file pins it. `next_dims` is the sharding in the best solution with
+    another one, and `next_cost` the cost of that solution at the problem's prices, relative to the best one; None if it
+    was not computed.
     """
 
     label: str
@@ -54,16 +53,16 @@ class PlanDecision:
 
     @property
     def count(self) -> int:
-        """How many arguments or values it is about."""
+        """The number of arguments or values."""
         return len(self.arguments) + len(self.values)
 
     def places(self) -> list[str]:
-        """Where in the source the values inside are made, each place once, as `file:line`."""
+        """The distinct source lines of the values inside, as `file:line`."""
         located = (value.location for value in self.values if value.location is not None)
         return list(dict.fromkeys(f"{os.path.basename(at.file)}:{at.line}" for at in located))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields in plain values, as JSON holds them."""
+        """The fields as JSON values."""
         return {
             "argument": self.label,
             "kind": "values" if self.values else "arguments",
@@ -85,13 +84,12 @@ def _listed(dims: Dims | None) -> list[list[str]] | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShardingPlan:
-    """Annotations for a program, and what it costs with them.
+    """Annotations for a program, and its cost with them.
 
-    `baselines` are the ways to split it that people know, by name, with the same figures; `tried` is how many were
-    priced. No plan is faster than the `bound`. By the prices of the decision problem, its solution is at most by the
-    part `gap` from the best one. `module` is the annotated program, and `compiled` what the target's compiler makes of
-    it, where that was asked for. `pipelining` is a pipeline that would take less, for which the program has to be
-    written otherwise; None where none would.
+    `baselines` are well-known parallelisms by name, with the same figures; `tried` is the number of priced plans. No
+    plan is faster than `bound`. `gap` is the relative distance of the solution from the optimum at the prices of the
+    decision problem, at most. `module` is the annotated program, and `compiled` the result of the target's compiler, if
+    requested. `pipelining` is a faster pipeline, for which the program has to be rewritten; None if there is none.
     """
 
     mesh: Mesh
@@ -110,7 +108,7 @@ class ShardingPlan:
     pipelining: PipelineProposal | None = None
 
     def jax_code(self) -> str:
-        """Python that gives the same shardings to `in_shardings`, by the names of arguments."""
+        """Python code with the same shardings for `in_shardings`, by the names of arguments."""
         lines = ["import re", "", "import jax", "from jax.sharding import PartitionSpec as P", "", "PLAN = {"]
         for decision in self.decisions:
             if decision.values:
@@ -131,7 +129,7 @@ class ShardingPlan:
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values, as JSON holds them; `save` writes this."""
+        """The plan as JSON values; `save` writes this."""
         return {
             "form": _FORM,
             "mesh": dict(self.mesh.axes),
@@ -150,11 +148,11 @@ class ShardingPlan:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the decisions as JSON, which the next search can start from. Errors: InputError."""
+        """Write the decisions as JSON, from which another search can start. Errors: InputError."""
         output.write(path, (json.dumps(self.to_dict(), indent=2) + "\n").encode())
 
     def __str__(self) -> str:
-        """The text that `gspmd search` prints."""
+        """The text printed by `gspmd search`."""
         from gspmd.plan_search.text import plan_lines
 
         return "\n".join(plan_lines(self))
@@ -181,7 +179,7 @@ class PlanFile:
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> PlanFile:
-        """Read what `ShardingPlan.save` wrote, and people may have changed. Errors: InputError, ParseError."""
+        """Read a file of `ShardingPlan.save`, possibly edited. Errors: InputError, ParseError."""
         try:
             with open(path, "rb") as file:
                 data = file.read(_MOST_BYTES + 1)
@@ -196,14 +194,14 @@ class PlanFile:
         except (ValueError, RecursionError, TypeError, KeyError) as error:
             what = f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)
             raise ParseError(
-                f"'{os.fspath(path)}' is no plan: {what}",
-                hint="give what gspmd search --plan wrote",
+                f"'{os.fspath(path)}' is not a plan: {what}",
+                hint="give a file written by gspmd search --plan",
                 code=Code.BAD_FILE,
             ) from None
 
 
 def _read_plan(data: Any) -> PlanFile:
-    """Raises ValueError, TypeError and KeyError for what is no plan."""
+    """Raises ValueError, TypeError and KeyError for an invalid plan."""
     if not isinstance(data, dict) or data["form"] != _FORM:
         raise ValueError(f"its form is not {_FORM}")
     mesh = data["mesh"]

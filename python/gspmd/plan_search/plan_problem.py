@@ -1,8 +1,8 @@
-"""The decision problem of a program whose arguments are free: one variable for each role of them.
+"""The decision problem of a program with the shardings of arguments as variables, one for each role.
 
-It is the problem that `gspmd-decide` solves (`transforms/decide`), with every even placement of the arguments in their
-domains, and with results brought to where the arguments lie that they become in the next step. Memory has a price: what
-a byte costs that is held when most is held. It is raised until what is held fits.
+It is the problem of `gspmd-decide` (`transforms/decide`), with every even placement in the domain of an argument.
+Results are resharded to the argument that they become in the next step. Bytes that are live at the memory peaks have a
+price, which is raised until the program fits.
 """
 
 from __future__ import annotations
@@ -47,21 +47,20 @@ from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.paths.placements import MOST_PARTS, Floats
 from gspmd.transforms.reroll import mark_layers
 
-_FUSED = 0.1  # of the memory traffic, which counts where operations are taken as fused
-_MOMENTS = 5  # at which memory has a price: the beginning, and when most is held
-_DOUBLINGS, _HALVINGS = 24, 6  # of the price of memory, until all fits, and between what fits and what does not
+_FUSED = 0.1  # share of the memory traffic that counts if more fusion is assumed
+_MOMENTS = 5  # moments at which memory has a price: the beginning and the peaks
+_DOUBLINGS, _HALVINGS = 24, 6  # steps of the price of memory: until the program fits, and of the bisection after that
 
 Mask: TypeAlias = Callable[[DecidedRole, TensorSharding], bool]
-"""Whether arguments of a role may lie so."""
+"""Whether arguments of a role may have this placement."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """A solution: the sharding of each role, values inside included, what it costs in seconds, and any costs at least.
+    """A solution: the sharding of each role, its cost in seconds, and the lower bound.
 
-    `summed` are the numbers of roles inside of which some values are left as summands. `held_bytes` is what a device
-    holds at most, as the problem counts it, and `work_s` the part of the cost that is no communication between
-    operations.
+    `summed` are the numbers of roles inside the program some of whose values are partial. `held_bytes` is the peak
+    memory of a device in the problem, and `work_s` the part of the cost that is not communication between operations.
     """
 
     state: State
@@ -73,12 +72,12 @@ class Choice:
 
     @property
     def unsummed(self) -> State:
-        """The same with values inside left to propagation where sums are taken later, which a constraint would take."""
+        """The same without constraints on partial values inside, since a constraint would take their sums."""
         return tuple(None if number in self.summed else each for number, each in enumerate(self.state))
 
     @property
     def gap(self) -> float:
-        """How much less the best solution may cost, as a part of the bound."""
+        """The relative distance from the optimum, at most."""
         return (self.cost_s - self.bound_s) / self.bound_s if self.bound_s > 0 else 0.0
 
 
@@ -88,7 +87,7 @@ class _Posed(NamedTuple):
 
 
 class PlanProblem:
-    """The problem of a program over one mesh. `roles` are what is decided upon, `explained` what names its values."""
+    """The problem of a program over one mesh, with its `roles`; `explained` names its values."""
 
     def __init__(self, module: ir.Module, mesh: Mesh, question: Question) -> None:
         bare, entries = _without_donation(module)
@@ -119,9 +118,9 @@ class PlanProblem:
     # ---- solutions ----
 
     def choose(self, may_be: Mask | None = None, price_s: float = 0.0, hardware: Hardware | None = None) -> Choice:
-        """The solution that costs least, where arguments lie as they may, and a held byte costs so many seconds.
+        """The cheapest solution with these limits on arguments, if a live byte costs so many seconds.
 
-        That price is no part of what the solution costs. Other costs are those of the target, or of `hardware`.
+        The cost of the solution does not include that price. Other costs are those of the target, or of `hardware`.
         """
         posed = self._pose(hardware)
         problem = dataclasses.replace(posed.problem, unary=list(posed.problem.unary))
@@ -140,7 +139,7 @@ class PlanProblem:
 
     @property
     def fused(self) -> Hardware:
-        """The target with little memory traffic, as if operations were fused with each other."""
+        """The target with less memory traffic, as if more operations were fused."""
         return dataclasses.replace(self._hardware, memory_bytes_per_s=self._hardware.memory_bytes_per_s / _FUSED)
 
     def _pose(self, hardware: Hardware | None = None) -> _Posed:
@@ -162,7 +161,7 @@ class PlanProblem:
         return _Posed(builder, builder.build())
 
     def choose_within(self, most_bytes: float, may_be: Mask | None = None) -> Choice:
-        """The same with no more held than that, as the problem counts it; what holds least where nothing fits."""
+        """The same under a memory limit, as the problem counts memory; the smallest solution if none fits."""
         found = self.choose(may_be)
         if found.held_bytes <= most_bytes:
             return found
@@ -185,13 +184,13 @@ class PlanProblem:
         return found
 
     def is_open(self, number: int) -> bool:
-        """Whether it is to be decided how the arguments of a role lie."""
+        """Whether the sharding of a role is a variable."""
         role = self.roles.roles[number]
         is_free = bool(role.arguments) and role.given is None
         return is_free and self._argument(role) in self._pose().builder.variable_of
 
     def options(self, number: int) -> list[TensorSharding]:
-        """How the arguments of an open role may lie."""
+        """The allowed placements of an open role."""
         found = self._options.get(number)
         if found is None:
             domain = self._pose().builder.domains.of(self._argument(self.roles.roles[number]))
@@ -200,11 +199,11 @@ class PlanProblem:
         return found
 
     def _argument(self, role: DecidedRole) -> int:
-        """The value that is the first argument of a role."""
+        """The value of the first argument of a role."""
         return self._arguments[role.arguments[0]]
 
     def _state(self, decided: Mapping[int, TensorSharding]) -> State:
-        """What is decided of each role. Of values inside it is what those are that take most time."""
+        """The sharding of each role; for values inside, that of the values with the most time."""
         found: list[TensorSharding | None] = []
         for role in self.roles.roles:
             if role.given is not None or (role.arguments and self._argument(role) not in decided):
@@ -223,14 +222,14 @@ class PlanProblem:
         return tuple(found)
 
     def _summed(self, decided: Mapping[int, TensorSharding]) -> frozenset[int]:
-        """The roles inside of which some values are left as summands."""
+        """The roles inside the program some of whose values are partial."""
         left = {value for value, sharding in decided.items() if sharding.unreduced}
         made = {place: results[0] in left for place, results in self._made.items()}
         roles = enumerate(self.roles.roles)
         return frozenset(number for number, role in roles if any(made.get(place, False) for place in role.made))
 
     def _over_mesh(self, sharding: TensorSharding) -> TensorSharding:
-        """The sharding over the mesh itself, where the problem is about groups of its axes."""
+        """The sharding over the mesh itself, if the problem has groups of its axes."""
         if not self._groups:
             return sharding
         dims = tuple(
@@ -242,9 +241,9 @@ class PlanProblem:
     # ---- stages of a pipeline ----
 
     def pipelined_s(self, microbatches: int, batch: int) -> float:
-        """What the best solution costs where examples, whose color is `batch`, come in so many parts, one by one.
+        """The cost of the best solution if the batch, whose color is `batch`, is processed in so many parts.
 
-        What has no examples is brought to where it is needed for each.
+        Values without a batch dimension are resharded for each part.
         """
         explained, tied = self.explained.explainer.program, self.roles.tied
 
@@ -264,7 +263,7 @@ class PlanProblem:
     # ---- memory ----
 
     def _held_rows(self, builder: ProblemBuilder) -> dict[int, Floats]:
-        """What a device holds at the fullest moments, on average over these, by variable and state."""
+        """The memory of a device, averaged over the peaks, by variable and state."""
         rows: dict[int, Floats] = {}
         for moment in self._moments:
             for value in moment:
@@ -283,7 +282,7 @@ class PlanProblem:
         return rows
 
     def _held(self, decided: Mapping[int, TensorSharding]) -> float:
-        """What a device holds at most."""
+        """The peak memory of a device."""
         places, known = self._places, dict[int, float]()
         for value in {value for moment in self._moments for value in moment}:
             root = places.carried[value]
@@ -304,16 +303,16 @@ def _work_s(builder: ProblemBuilder, states: Sequence[int]) -> float:
 
 
 def bytes_of_part(type_: TensorType, sharding: TensorSharding) -> float:
-    """What a device holds of a value."""
+    """The bytes of a value on a device."""
     if sharding.rank != len(type_.shape):
         return 0.0
     return float(np.prod(sharding.local_shape(type_.shape), dtype=np.float64)) * element_bytes(type_.element)
 
 
 def _without_donation(module: ir.Module) -> tuple[ir.Module, list[dict[str, ir.Attribute]]]:
-    """A copy of which arguments are nobody's to keep where they lie; what was said of them.
+    """A copy of the program without the annotations of arguments, and these annotations.
 
-    Calls that functions split are left to their rules, which say of all ways at once what the functions take.
+    Calls with their own partitioning functions are split by their rules, which describe all strategies at once.
     """
     copy = read_program(module)
     with in_memory(copy) as top:
@@ -327,9 +326,9 @@ def _without_donation(module: ir.Module) -> tuple[ir.Module, list[dict[str, ir.A
 
 
 def _grouped(mesh: Mesh) -> dict[str, list[tuple[str, int]]]:
-    """Neighboring axes as groups, by name, where there are too many for all ways to split something over them.
+    """Groups of neighboring axes, by name, if there are too many axes for all shardings.
 
-    The smallest neighbors come together. Empty where there are few axes.
+    The smallest neighbors are grouped. Empty if there are few axes.
     """
     groups = [[each] for each in mesh.axes]
     if len([size for _, size in mesh.axes if size > 1]) <= MOST_PARTS:
@@ -342,9 +341,9 @@ def _grouped(mesh: Mesh) -> dict[str, list[tuple[str, int]]]:
 
 
 def _next_step(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
-    """The argument that each result becomes in the next step: the one that is donated for it, or the next of its type.
+    """The argument that each result becomes in the next step: the one donated for it, or the next of its type.
 
-    Where more results than arguments are of a type, they are no state.
+    If a type has more results than arguments, these are not state.
     """
     body, types = program.body, program.value_type
     sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
@@ -360,7 +359,7 @@ def _next_step(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) 
 
 
 def _held_moments(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) -> list[list[int]]:
-    """The values that are in memory at the beginning, and when it is most."""
+    """The values that are live at the beginning and at the memory peaks."""
     body = program.body
     sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
     moments = largest_moments(program, Buffers(program), aliases_of(entries, *sizes), _MOMENTS)

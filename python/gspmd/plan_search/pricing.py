@@ -1,4 +1,4 @@
-"""What decisions on a program cost, found by partitioning it."""
+"""The cost of decisions on a program, by partitioning it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Dims: TypeAlias = tuple[tuple[str, ...], ...]
 """The axes of each dimension, the most major first."""
 
 State: TypeAlias = tuple[TensorSharding | None, ...]
-"""What is decided of each role; None where that is left to propagation."""
+"""The sharding of each role; None if left to propagation."""
 
-_WORTH = 1 - 1e-4  # what is less by a smaller part is equal
+_WORTH = 1 - 1e-4  # smaller relative differences count as equal
 
 
 def sharding_of(mesh: Mesh, dims: Dims) -> TensorSharding:
@@ -41,7 +41,7 @@ def dims_of(sharding: TensorSharding) -> Dims:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of every plan: the target, what a device may hold, and arguments of `partition`."""
+    """The settings of a search: the target, the memory limit of a device, and arguments of `partition`."""
 
     target: str
     most_bytes: float
@@ -50,7 +50,7 @@ class Question:
 
 @dataclasses.dataclass(slots=True)
 class PlanPrices:
-    """Prices states of a program over one mesh, each once. `found` has None where it cannot be partitioned so."""
+    """Prices states of a program over one mesh, each once; `found` has None for states that cannot be partitioned."""
 
     module: ir.Module
     roles: Roles
@@ -58,7 +58,7 @@ class PlanPrices:
     found: dict[State, Outcome | None] = dataclasses.field(default_factory=dict)
 
     def price(self, state: State) -> Outcome | None:
-        """What a state costs; None where the program cannot be partitioned so."""
+        """The cost of a state; None if the program cannot be partitioned with it."""
         if state not in self.found:
             with following(_nobody), telling(_nobody):
                 try:
@@ -69,7 +69,7 @@ class PlanPrices:
         return self.found[state]
 
     def annotated(self, state: State) -> ir.Module:
-        """The program with these decisions written to its arguments, and to what operations make."""
+        """The program with these decisions as annotations of arguments and constraints on values inside."""
         copy = read_program(self.module)
         pairs = [(role, sharding) for role, sharding in zip(self.roles.roles, state, strict=True) if sharding]
         results = {value.place: sharding for role, sharding in pairs for value in role.values}
@@ -82,11 +82,11 @@ class PlanPrices:
 
 
 def _nobody(said: object) -> None:
-    """Hears of the passes of a trial, and what they say of programs that nobody asked for."""
+    """Discards the progress and the remarks of a trial's passes."""
 
 
 def rank(outcome: Outcome | None) -> tuple[float, ...]:
-    """What outcomes are compared by: whether the program fits, then time, then bytes; what cannot be run comes last."""
+    """The order of outcomes: programs that fit, then time, then bytes; programs that cannot run come last."""
     if outcome is None:
         return (2.0,)
     if not outcome.fits:
@@ -95,7 +95,7 @@ def rank(outcome: Outcome | None) -> tuple[float, ...]:
 
 
 def is_better(new: Outcome | None, old: Outcome | None) -> bool:
-    """Whether it is better by more than rounding."""
+    """Whether it is better by more than a rounding error."""
     if new is None or old is None or not (new.fits and old.fits):
         return rank(new) < rank(old)
     if new.step_s < old.step_s * _WORTH:

@@ -1,9 +1,9 @@
-"""What a search decides upon: arguments that do the same in layers that repeat, and values inside of one kind.
+"""The roles of a search: corresponding arguments of repeated layers, and values inside of one kind.
 
-Frameworks call such arguments alike but for numbers: `params['layers'][3]['up']` and `params['layers'][4]['up']`. Where
-arguments have no names, the layers are found by their operations. Values inside are what contractions and look-ups
-make, the large ones, by shape and by which dimensions are tied to each other: the residual stream, the heads, the
-hidden units. Between these, elementwise operations follow each other, along which propagation carries a sharding.
+Names of corresponding arguments differ only in numbers: `params['layers'][3]['up']` and `params['layers'][4]['up']`. If
+arguments have no names, layers are found by their operations. Values inside are large results of contractions and
+look-ups, grouped by shape and by tied dimensions: the residual stream, the heads, the hidden units. Between these are
+elementwise operations, along which propagation carries shardings.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ from gspmd.transforms.reroll import KEPT
 from gspmd.transforms.reroll.layers import find_layers
 
 _NUMBER = re.compile(r"(?<=\[)\d+(?=\])|(?<=_)\d+(?=')")
-_MOST = 12  # kinds of values inside that are decided upon
-_LEAST = 0.02  # of the time of the kind that takes most, what a kind has to be worth
+_MOST = 12  # largest number of kinds of values inside
+_LEAST = 0.02  # smallest time of a kind, relative to the longest one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecidedRole:
-    """Arguments, by number, that are split alike: of one type, and with one name but for numbers, which are `*`.
+    """Arguments, by number, with one sharding: of one type, with names that differ only in numbers (`*`).
 
-    Or `values` inside the program that are. `colors` has one number a dimension: dimensions of the same color are tied
-    by sharding rules. `given` is how they are annotated, None for those that are to be decided upon. `is_state` says
-    that the program returns values of their type: it updates them, as it does weights. Of values inside `made` are the
-    numbers of the operations that make them, as the explained program has them, and `times_s` the seconds that these
-    take.
+    Or `values` inside the program. `colors` has a number for each dimension: dimensions of the same color are tied by
+    sharding rules. `given` is their annotation, None for a variable. `is_state` says that the program returns values of
+    their type, as it does for weights that it updates. For values inside, `made` are the numbers of their producers in
+    the explained program, and `times_s` the seconds of these.
     """
 
     label: str
@@ -56,13 +55,13 @@ class DecidedRole:
 
     @property
     def bytes(self) -> float:
-        """What all of them take on a device that has them whole."""
+        """The bytes of all of them on a device without splitting."""
         return (len(self.arguments) + len(self.values)) * bytes_of(self.type)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Roles:
-    """All arguments of a program by role, then values inside; of each color the seconds of its operations.
+    """The roles of all arguments, then of values inside; for each color the seconds of its operations.
 
     `tied` has the colors of all values.
     """
@@ -72,10 +71,10 @@ class Roles:
     tied: TiedDimensions
 
     def batch_color(self, sizes: Sequence[int]) -> int | None:
-        """The color of most operations that is of data alone, and that axes of these sizes divide, or most of them.
+        """The batch color: that of the most operations among those only of data, which most axes of these sizes divide.
 
-        One that no value has twice comes first: a sequence attends to itself, but examples do not meet. Where the
-        program updates something for each example, as a cache, it is one that data have, too.
+        A color that no value has twice comes first: positions attend to positions, but examples do not interact. If the
+        program updates something per example, such as a cache, that has the color, too.
         """
         arguments = [role for role in self.roles if role.arguments]
         state = {color for role in arguments if role.is_state for color in role.colors}
@@ -103,7 +102,7 @@ class Roles:
 def find_roles(explained: Explanation, hardware: Hardware) -> Roles:
     """The roles of an explained program's arguments, and of the values inside that may be constrained.
 
-    It has to be called before the program is partitioned.
+    Call this before the program is partitioned.
     """
     explainer = explained.explainer
     annotated, tied = explainer.completion.annotated, TiedDimensions(explainer.completion)
@@ -140,7 +139,7 @@ def find_roles(explained: Explanation, hardware: Hardware) -> Roles:
 def _members(
     annotated: AnnotatedProgram, labels: Sequence[str]
 ) -> dict[tuple[object, TensorType, TensorSharding | None], list[int]]:
-    """Arguments by what they are called, or what of their layer they are; by type, and by how they are annotated."""
+    """Arguments grouped by name or by their position in their layer, and by type and annotation."""
     program, keys = annotated.program, _layer_keys(annotated)
     members: dict[tuple[object, TensorType, TensorSharding | None], list[int]] = defaultdict(list)
     for number, (value, given) in enumerate(zip(program.body.arguments, annotated.arguments, strict=True)):
@@ -153,7 +152,7 @@ def _members(
 
 
 def _layer_keys(annotated: AnnotatedProgram) -> dict[int, int]:
-    """Which value of its layer an argument is, by number, for those of layers that repeat."""
+    """The position of an argument in its repeated layer, by number."""
     block = annotated.function.regions[0]
     found = find_layers(list(block), block.arguments, (1, *KEPT), 1)
     if found is None:
@@ -170,9 +169,9 @@ def _layer_keys(annotated: AnnotatedProgram) -> dict[int, int]:
 
 
 def _inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardware) -> list[DecidedRole]:
-    """A role for each kind of value that is worth a constraint, those that take most time first.
+    """A role for each kind of value that is worth a constraint, those with the most time first.
 
-    Kinds of which the source computes none, but only its gradient, are left out: no line of the source could say it.
+    Kinds that occur only as gradients are left out, since no source line could constrain them.
     """
     explainer = explained.explainer
     program = explainer.completion.annotated.program
@@ -205,7 +204,7 @@ def _inner_role(members: Sequence[tuple[GivenValue, Op, float]], tied: TiedDimen
 
 
 def _contractions(explained: Explanation, hardware: Hardware) -> Iterator[tuple[Op, float]]:
-    """Operations that sum over a dimension of several operands, or look values up, that nobody has annotated."""
+    """Contractions and look-ups without an annotation."""
     completion = explained.explainer.completion
     annotated, rules = completion.annotated, completion.rules.rules
     for node, time_s in operation_times(completion, hardware):

@@ -1,4 +1,4 @@
-"""The search itself: one problem for each mesh, the best of whose solutions are priced by partitioning."""
+"""The search: one problem for each mesh, whose best solutions are priced by partitioning."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from gspmd.transforms.machine.targets import NEUTRAL
 from gspmd.transforms.ops.custom_rules import RuleSource
 
 TIME_LIMIT_S = 60.0
-"""Seconds after which a search ends with the best that it has, where nothing else is said."""
-_WORSE = 1.25  # how much more than the best one's the solution of a mesh may cost for its plans to be partitioned
-_SEARCHED = 2  # of these meshes, those over which more plans are looked at: that begin best
-_REFUSED = 3  # for each plan that is to be compiled, how many are tried where the compiler refuses some
+"""The default time limit of a search in seconds."""
+_WORSE = 1.25  # largest cost of the solution of a mesh whose plans are partitioned, relative to the best mesh
+_SEARCHED = 2  # the number of these meshes, those with the best first plans, for which more plans are partitioned
+_REFUSED = 3  # attempts for each plan to compile, since the compiler may refuse some
 
 
 def search(
@@ -56,18 +56,18 @@ def search(
     custom_rules: Mapping[str, RuleSource] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> ShardingPlan:
-    """Find annotations for a program: how its arguments are split, and constraints where these pay.
+    """Find annotations for a program: shardings of its arguments, and constraints that lower the cost.
 
     `program` and `num_partitions`, `target`, `replicate_unsupported`, `custom_rules` and `options` are those of
-    `gspmd.partition`, but that the program need not be annotated; what is annotated is kept. `mesh` is sizes by name,
-    or `"auto"` for the best of all meshes of one or two axes; by default it is the program's, and auto where it has
-    none. `memory` is how much of a device's memory may be used: a part of it up to 1, or a number of bytes. The search
-    ends after about `time_limit_s` seconds with the best plan that it has. `plan` is the file of an earlier one to
-    start from, with decisions that are pinned there kept. With `compiled` so many of the best plans are compiled by the
-    compiler of the target, a topology, and the one is taken that is fastest in its order; that takes more time.
+    `gspmd.partition`, but the program need not be annotated; existing annotations are kept. `mesh` is sizes by name, or
+    `"auto"` for the best mesh of one or two axes; by default it is the program's, or auto if it has none. `memory`
+    limits the memory of a device: a fraction up to 1, or a number of bytes. The search ends after about `time_limit_s`
+    seconds with the best plan so far. `plan` is the file of an earlier plan to start from, whose pinned decisions are
+    kept. `compiled` is the number of best plans that the compiler of the target, a topology, compiles; the plan with
+    the fastest schedule is chosen. Compilation does not count towards the time limit.
 
-    Errors: those of `gspmd.partition`; UsageError for a mesh or limits that make no sense; Unsupported where no plan
-    that was found fits into memory; InputError and ParseError for a bad file.
+    Errors: those of `gspmd.partition`; UsageError for an invalid mesh or limit; Unsupported if no plan found fits into
+    memory; InputError and ParseError for a bad file.
     """
     started = time.monotonic()
     _check(memory, time_limit_s)
@@ -95,9 +95,9 @@ def search(
 
 
 def _check(memory: Any, time_limit_s: Any) -> None:
-    """Raise UsageError for what is no limit."""
+    """Raise UsageError for an invalid limit."""
     for name, value, expected in (
-        ("memory", memory, "a part of a device's memory up to 1, or a number of bytes"),
+        ("memory", memory, "a fraction of a device's memory up to 1, or a number of bytes"),
         ("time_limit_s", time_limit_s, "a number of seconds"),
     ):
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -106,7 +106,7 @@ def _check(memory: Any, time_limit_s: Any) -> None:
 
 
 def _readable(program: Any, num_partitions: int | None) -> ir.Module:
-    """The program; one that is annotated in another notation than meshes as ingest leaves it."""
+    """The program; ingested if its annotations have no meshes."""
     module = read_program(program)
     if is_partitioned(module):
         raise UsageError(
@@ -117,7 +117,7 @@ def _readable(program: Any, num_partitions: int | None) -> ir.Module:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _WholeSearch:
-    """What is the same over all meshes."""
+    """The state of a search that all meshes share."""
 
     module: ir.Module
     target: str
@@ -128,11 +128,11 @@ class _WholeSearch:
     time_limit_s: float
 
     def has_time(self) -> bool:
-        """Whether there is time left."""
+        """Whether time is left."""
         return time.monotonic() < self.started + self.time_limit_s
 
     def first(self, meshes: Sequence[Mesh]) -> Iterator[Mesh]:
-        """The first of the meshes, and others while there is time."""
+        """The first mesh, and others while time is left."""
         for number, mesh in enumerate(meshes):
             if not number or self.has_time():
                 tell("solving over " + ", ".join(f"{name}={size}" for name, size in mesh.axes), number + 1, len(meshes))
@@ -150,7 +150,7 @@ class _WholeSearch:
         return plans
 
     def best_of(self, over: Sequence[MeshPlans]) -> MeshPlans:
-        """The plans over the best mesh. Meshes whose solution costs much more than the first one's are not judged."""
+        """The plans over the best mesh. Meshes whose solution costs much more than the best are skipped."""
         least, fits = over[0].best.cost_s, False
         for each in over if len(over) > 1 else ():
             if self.has_time() and (each.best.cost_s <= _WORSE * least or not fits):
@@ -163,7 +163,7 @@ class _WholeSearch:
         return min(begun, key=lambda each: rank(each.outcome))
 
     def _given_by_file(self, plans: MeshPlans, file: PlanFile) -> State:
-        """The decisions of a file. Errors: UsageError for what does not fit the program or the mesh."""
+        """The decisions of a file. Errors: UsageError if they do not fit the program or the mesh."""
         axes, found = dict(plans.mesh.axes), list[TensorSharding | None]()
         for role in plans.roles:
             dims = file.dims.get(role.label) if role.given is None else None
@@ -178,10 +178,12 @@ class _WholeSearch:
         return tuple(found)
 
     def finished(self, best: MeshPlans, tried: int) -> ShardingPlan:
-        """The plan, with what its decisions are worth. Errors: Unsupported."""
+        """The plan, with the runner-up of each decision. Errors: Unsupported."""
         prices, outcome = best.prices, best.outcome
         if outcome is None:
-            api.partition(prices.annotated(best.state), **self.arguments)  # says why it cannot be partitioned
+            api.partition(
+                prices.annotated(best.state), **self.arguments
+            )  # raises the reason why it cannot be partitioned
             raise AssertionError("it can")
         module = prices.annotated(best.state)
         if not outcome.fits:
@@ -216,12 +218,12 @@ class _WholeSearch:
         )
 
     def _held(self, module: ir.Module) -> str:
-        """What a device holds with these annotations, in words."""
+        """The memory of a device with these annotations, in words."""
         memory = cost_of(api.partition(module, **self.arguments).module, self.target).memory
-        return f"arguments take {memory.arguments}, and what is made of them up to {memory.temporaries}"
+        return f"arguments take {memory.arguments}, temporaries up to {memory.temporaries}"
 
     def judged(self, plan: ShardingPlan, best: MeshPlans, count: int) -> ShardingPlan:
-        """The plan, or another one, which the compiler makes faster; with what it makes of it."""
+        """The plan that is fastest after compilation, with its compiled figures."""
         prices, judged = best.prices, list[tuple[float, int, State, ShardingPlan]]()
         contenders = [best.state, *best.contenders(plan.outcome)][: _REFUSED * count]
         for number, state in enumerate(contenders):
@@ -250,7 +252,7 @@ class _WholeSearch:
 
 
 def _decisions(best: MeshPlans) -> tuple[PlanDecision, ...]:
-    """What was decided of each role, with the next best, and the changes of the source that say it of values inside."""
+    """The decision on each role, with its runner-up, and the changes of the source for values inside."""
     annotations = [
         ValueAnnotation(value, sharding)
         for role, sharding in zip(best.roles, best.state, strict=True)
@@ -283,4 +285,4 @@ def _decisions(best: MeshPlans) -> tuple[PlanDecision, ...]:
 
 
 def _nobody(said: object) -> None:
-    """Hears of the passes of a trial, and what they say of a program that nobody asked for."""
+    """Discards the progress and the remarks of a trial's passes."""

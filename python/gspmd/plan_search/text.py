@@ -14,12 +14,12 @@ from gspmd.suggestions.text import patch_lines
 from gspmd.tables import fitted, good_row, table
 from gspmd.text_report import bytes_text, mesh_text
 
-_SAME = 0.05  # percent that are told as nothing
-_MOST = 40  # decisions that are told
+_SAME = 0.05  # smaller percentages are printed as zero
+_MOST = 40  # decisions that are printed
 
 
 def plan_lines(plan: ShardingPlan) -> list[str]:
-    """What was decided, what that is worth, and what the program costs, beside the ways that people know."""
+    """The decisions with their runners-up, and the cost of the program compared with well-known parallelisms."""
     lines = [f"{mesh_text(plan.mesh)}, target {plan.target or 'neutral'}", ""]
     rows: list[Sequence[str]] = [("", "step", "sent", "memory")]
     rows += [(name, *_cells(outcome)) for name, outcome in plan.baselines.items()]
@@ -32,7 +32,7 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         part = bound.seconds / plan.outcome.step_s if plan.outcome.step_s else 1.0
         least = f"{time_text(bound.seconds)}, {100 * part:.0f} % of the step"
         lines += fitted([f"no plan takes less than {least}: {bound.reason}"])
-    lines += fitted([f"by the prices it was found by, it is within {100 * max(plan.gap, 1e-4):.2g} % of the best plan"])
+    lines += fitted([f"at the prices of the search, it is within {100 * max(plan.gap, 1e-4):.2g} % of the optimum"])
     if plan.compiled is not None:
         made = plan.compiled
         sent, held = bytes_text(made.sent_bytes), bytes_text(made.memory_bytes)
@@ -52,18 +52,18 @@ def plan_lines(plan: ShardingPlan) -> list[str]:
         lines += _inside_lines(decision, shown)
     given = sum(decision.is_given for decision in plan.decisions)
     if given:
-        lines.append(f"annotated in the program, and kept: {given} of {len(plan.decisions)}")
+        lines.append(f"annotated in the program and kept: {given} of {len(plan.decisions)}")
     free = [decision.label for decision in plan.decisions if decision.dims is None and not decision.values]
     if free:
         lines += fitted([f"left to propagation: {', '.join(free)}"])
     if plan.pipelining is not None:
         lines += ["", *fitted(_pipeline_lines(plan.pipelining, plan.outcome.step_s))]
-    end = "no other solution promises more" if plan.is_complete else "the time was up"
+    end = "no other solution looks better" if plan.is_complete else "time limit reached"
     return [*lines, "", *fitted([f"{plan.tried} plans priced in {plan.seconds:.0f} s; {end}"])]
 
 
 def _inside_lines(decision: PlanDecision, shown: set[SourcePatch]) -> list[str]:
-    """Where values inside are made, and how the source says that they are split so, unless that was `shown`."""
+    """The source lines of values inside, and the changes that constrain them, unless already `shown`."""
     if not decision.values or decision.dims is None:
         return []
     places = decision.places() or [value.name for value in decision.values]
@@ -74,11 +74,11 @@ def _inside_lines(decision: PlanDecision, shown: set[SourcePatch]) -> list[str]:
 
 
 def _pipeline_lines(found: PipelineProposal, plan_s: float) -> list[str]:
-    """A pipeline that would take less, and how it is written."""
+    """A faster pipeline, and the code for it."""
     how = f'num_stages={found.stages}, num_microbatches={found.microbatches}, axis="{AXIS}"'
     layers = f"{found.stages} stages of {found.layers // found.stages} layers on {mesh_text(found.mesh)}"
     return [
-        f"a pipeline would take less: {layers}, {found.microbatches} microbatches, {100 * found.idle:.0f} % idle",
+        f"a pipeline would be faster: {layers}, {found.microbatches} microbatches, {100 * found.idle:.0f} % idle",
         f"   about {time_text(found.step_s)} a step, {100 * found.step_s / plan_s:.0f} % of this plan's",
         f"   gspmd.pipeline(layers, {how}) instead of the loop over layers (docs/pipelining.md)",
     ]

@@ -1,6 +1,6 @@
-"""Dimensions that an annotation on one of them splits together: those that the rules of operations tie to each other.
+"""Tied dimensions: those that an annotation on one of them splits together, by the rules of operations.
 
-To annotate any of a group does about the same, so that one of each group has to be tried.
+Annotations on the members of a group have about the same effect, so only one of each group has to be tried.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TiedDimensions:
             first: dict[int, int] = {}
             for slot, dims in zip(node.slots, rules[node.rule].tensors, strict=True):
                 for dimension, factors in enumerate(dims):
-                    if factors:  # the most major one is what few devices split
+                    if factors:  # the most major factor is the one that few devices split
                         place = self._starts[slot] + dimension
                         self._join(place, first.setdefault(factors[0], place))
         self._ranks = [type_.rank for type_ in graph.slot_types]

@@ -1,1 +1,1 @@
-"""A program as one page: shardings and why, what they cost, when and where."""
+"""The report of a program: one page with its shardings, their reasons and their costs."""

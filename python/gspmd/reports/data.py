@@ -1,7 +1,7 @@
-"""All that a report knows, as plain values: frozen records, which `as_json` makes dictionaries, lists and numbers of.
+"""The data of a report: frozen records, which `as_json` turns into dictionaries, lists and numbers.
 
-Places are numbers in `ReportData.lines`, pictures numbers in `ReportData.pictures`; -1 is none. What there is much of
-is in tables, that is a list for each column.
+Source lines are indices into `ReportData.lines` and pictures indices into `ReportData.pictures`; -1 is none. Long lists
+are tables, stored as one list per column.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 FORMAT = 1
-"""Goes up when what reads the data has to change."""
+"""Incremented when readers of the data have to change."""
 
 
 class Table(tuple[Any, ...]):
-    """Records of one class, which are written by column."""
+    """Records of one class, written by column."""
 
     __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineData:
-    """A source line with its costs on a device in one call of the program; `text` is empty where it is not at hand."""
+    """A source line with its costs on a device in one call of the program; `text` is empty if the file is missing."""
 
     file: str
     line: int
@@ -39,9 +39,9 @@ class LineData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundaryData:
-    """Arguments or results that are alike: `values` are their numbers among the values, `names` what they are called.
+    """Arguments or results of one form: `values` are their indices among the values, `names` their names.
 
-    `bytes` are those of one of them, `local_bytes` what a device holds of it.
+    `bytes` is the size of one of them, `local_bytes` the size of its shard.
     """
 
     name: str
@@ -60,8 +60,8 @@ class BoundaryData:
 class ValueData:
     """A value: see `gspmd.explanations.explanation.ExplainedValue`.
 
-    `called_from` are the lines of the calls that led to it, innermost first. `derivations` are a dimension, its axes,
-    the first step back (-1 if it is annotated itself) and the origin.
+    `called_from` are the lines of the enclosing calls, innermost first. Each of `derivations` is a dimension, its axes,
+    the index of the first derivation step (-1 if the value is annotated) and the origin.
     """
 
     name: str
@@ -82,7 +82,7 @@ class ValueData:
 class StepData:
     """A step of propagation: see `gspmd.explanations.derivations.DerivationStep`.
 
-    `next` is the step before it, -1 at the origin; `left_out` is how many steps more there are that are not told.
+    `next` is the step before it, -1 at the origin; `left_out` is the number of further steps that are not listed.
     """
 
     value: str
@@ -102,7 +102,7 @@ class StepData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OriginData:
-    """An annotation, and how many values got an axis from it."""
+    """An annotation, and the number of values that get an axis from it."""
 
     kind: str
     value: str
@@ -131,7 +131,7 @@ class CollectiveData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorData:
-    """A tensor of a conflict, with pictures of before and after where it is moved."""
+    """A tensor of a conflict, with pictures before and after its reshard, if any."""
 
     place: str
     value: str
@@ -147,7 +147,7 @@ class TensorData:
 class ConflictData:
     """A conflict: see `gspmd.explanations.conflicts.Conflict`.
 
-    `alternatives` is a number in `ReportData.alternatives`.
+    `alternatives` is an index into `ReportData.alternatives`.
     """
 
     operation: str
@@ -163,7 +163,7 @@ class ConflictData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RefinedData:
-    """A value that runs with another sharding than propagation found."""
+    """A value that runs with another sharding than propagation chose."""
 
     name: str
     operation: str
@@ -174,7 +174,7 @@ class RefinedData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventData:
-    """An event of the timeline: see `gspmd.costs.timeline.Event`; `lane` is a number in `TimelineData.lanes`."""
+    """An event of the timeline: see `gspmd.costs.timeline.Event`; `lane` is an index into `TimelineData.lanes`."""
 
     lane: int
     name: str
@@ -188,7 +188,7 @@ class EventData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimelineData:
-    """When a device does what: `source` is `estimate`, or `compiler` where the order is a compiled program's."""
+    """The schedule of a device: `source` is `estimate`, or `compiler` for the schedule of a compiled program."""
 
     source: str
     total_s: float
@@ -202,7 +202,7 @@ class TimelineData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MomentData:
-    """What a device holds once the operation called `name` is done."""
+    """The live memory of a device after the operation `name`."""
 
     name: str
     line: int
@@ -212,7 +212,7 @@ class MomentData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HeldData:
-    """What is in memory at the peak."""
+    """A value that is live at the memory peak."""
 
     value: str
     kind: str
@@ -224,7 +224,7 @@ class HeldData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MeshData:
-    """The mesh, drawn as an array with an element for each device; on a topology `placement` is where axes lie."""
+    """The mesh, drawn as an array with one element per device; on a topology, `placement` is that of its axes."""
 
     axes: tuple[tuple[str, int], ...]
     devices: int
@@ -234,7 +234,7 @@ class MeshData:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReportData:
-    """A report. `cost` is what `gspmd cost --json` prints, without its lists."""
+    """A report. `cost` is the output of `gspmd cost --json` without its lists."""
 
     format: int
     version: str
@@ -262,7 +262,7 @@ class ReportData:
 
 
 def as_json(value: Any) -> Any:
-    """A value of this module as JSON holds it."""
+    """A value of this module as a JSON value."""
     if isinstance(value, Table):
         fields = dataclasses.fields(value[0]) if value else ()
         return {field.name: [as_json(getattr(row, field.name)) for row in value] for field in fields}

@@ -1,4 +1,4 @@
-"""The steps of all derivations, each once: ways to one annotation join, so they are lists that share their ends."""
+"""The steps of all derivations, each stored once: derivations from one annotation share their last steps."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gspmd.explanations.derivations import Derivation, DerivationStep, Origin
 from gspmd.reports.data import OriginData, StepData, Table
 from gspmd.transforms.propagate.factors import LEVELS
 
-_Key = tuple[DerivationStep, Origin, int]  # a step, where it leads to, and how many steps that takes
+_Key = tuple[DerivationStep, Origin, int]  # a step, the next step, and the number of steps to the origin
 
 
 class DerivationTable:
-    """Numbers the steps and the origins of derivations; `place` numbers lines.
+    """Numbers the steps and the origins of derivations; `place` numbers source lines.
 
-    All derivations are given at once, so that the shorter ones, which are ends of the longer, come first.
+    All derivations are given at once, so that shorter ones, which are suffixes of longer ones, come first.
     """
 
     def __init__(self, derivations: Iterable[Derivation], place: Callable[[SourceLocation | None], int]) -> None:
@@ -42,7 +42,7 @@ class DerivationTable:
         return Table(self._steps)
 
     def origins(self, reach: Sequence[tuple[Origin, int]]) -> tuple[OriginData, ...]:
-        """All annotations in the order of their numbers; `reach` says how many values each gave an axis."""
+        """All annotations in the order of their numbers; `reach` is the number of values that each gave an axis."""
         for origin, _ in reach:
             self.origin(origin)
         counts = dict(reach)

@@ -1,4 +1,4 @@
-"""What the analyses know of a program, gathered for a report. Nothing is computed here that one of them could say."""
+"""Gathers the results of the analyses of a program for a report, without computing anything of its own."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from gspmd.transforms.propagate.factors import LEVELS
 
 
 def gathered(found: Explanation, cost: CostReport, timeline: Timeline) -> ReportData:
-    """The data of a program that was explained and priced; the timeline is the estimate's or a compiled program's."""
+    """The data of a program, from its explanation, its cost and an estimated or compiled timeline."""
     return _Gathering(found, cost).data(timeline)
 
 
 class _Gathering:
-    """Numbers what several parts of a report refer to."""
+    """Assigns the numbers by which the parts of a report refer to each other."""
 
     def __init__(self, found: Explanation, cost: CostReport) -> None:
         self.found, self.cost = found, cost
@@ -57,7 +57,7 @@ class _Gathering:
         self.alternatives: dict[tuple[Any, ...], int] = {}
 
     def data(self, timeline: Timeline) -> ReportData:
-        """Everything; the tables that others refer to are asked for last."""
+        """All of the data; tables that others refer to are built last."""
         found, cost = self.found, self.cost
         signature = found.partitioned.signature
         fields: dict[str, Any] = {
@@ -108,7 +108,7 @@ class _Gathering:
         return MeshData(mesh.axes, mesh.size, picture, placement_dict(self.cost.placement))
 
     def _boundary(self, values: Sequence[ValueSignature], kind: str) -> tuple[BoundaryData, ...]:
-        """Arguments or results, those with the same last name and form together."""
+        """Arguments or results, grouped by last name and form."""
         explained = [number for number, value in enumerate(self.found.values) if value.kind == kind]
         names = [
             value.name or (self.found.values[explained[index]].name if index < len(explained) else f"{kind} {index}")
@@ -155,7 +155,7 @@ class _Gathering:
         )
 
     def _collectives(self) -> Table:
-        """Every collective, with the conflict that it is for."""
+        """Every collective, with the conflict that it resolves."""
         owner = {number: index for index, conflict in enumerate(self.found.conflicts) for number in conflict.numbers}
         return Table(self._collective(c, owner.get(n, -1)) for n, c in enumerate(self.cost.collectives))
 
@@ -232,7 +232,7 @@ class _Gathering:
 
 
 def _totals(cost: CostReport) -> Mapping[str, Any]:
-    """What `gspmd cost --json` prints, without the lists, which are tables of the report."""
+    """The output of `gspmd cost --json` without its lists, which are tables of the report."""
     told = to_dict(cost)
     told["communication"] = {name: value for name, value in told["communication"].items() if name != "collectives"}
     told["memory"] = {name: value for name, value in told["memory"].items() if name != "at_peak"}

@@ -1,7 +1,7 @@
-"""The page of a report: its data as JSON, with the style and the scripts that draw it, in one file.
+"""The page of a report: one file with the data as JSON, the style, and the scripts that draw it.
 
-Nothing of a program is ever written as HTML. It is all in the JSON, in which no `<` is left that could end it, and the
-scripts make text of it. A policy in the page keeps it from running anything else, and from asking the network.
+Text from a program is never written as HTML. It stands in the JSON, where every `<` is escaped, and the scripts insert
+it as text nodes. A content security policy keeps the page from running other scripts and from using the network.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 CHARTS = "uPlot.iife.min.js"
 SCRIPTS = ("data.js", "elements.js", "tables.js", "pictures.js", "charts.js", "details.js", "sections.js", "main.js")
 STYLES = ("uPlot.min.css", "page.css")
-_PLACE = re.compile(r"\{\{(\w+)\}\}")  # where a part of the page goes
+_PLACE = re.compile(r"\{\{(\w+)\}\}")  # the placeholder of a part of the page
 _FRAME_HEIGHT = 720  # pixels
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_OFTEN = 2  # texts that are there so often, on the average, are written once
+_OFTEN = 2  # average repetitions above which a column stores each text once
 
 
 def page(data: Mapping[str, Any]) -> str:
@@ -39,24 +39,24 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def framed(text: str) -> str:
-    """A page as an element of another one, which it cannot reach."""
+    """The page in a sandboxed frame."""
     style = f"width: 100%; height: {_FRAME_HEIGHT}px; border: 0"
     return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(text)}"></iframe>'
 
 
 def asset(name: str) -> str:
-    """A file that the page is made of."""
+    """The text of an asset."""
     return importlib.resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:
-    """Which scripts may run: this one, known by its hash as it stands between its tags."""
+    """The policy that allows only this script, identified by the hash of its text."""
     digest = base64.b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
     return f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:"
 
 
 def _embedded(data: Mapping[str, Any]) -> str:
-    """The data as JSON, with nothing in it that HTML could take for its own."""
+    """The data as JSON, with all characters escaped that have a meaning in HTML."""
     compact = {name: _compact(value) if _is_table(value) else value for name, value in data.items()}
     text = json.dumps(compact, separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPES.items():
@@ -69,7 +69,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _compact(table: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """The table with each text once, in columns where texts are repeated."""
+    """The table, with repeated texts of a column stored once."""
     found: dict[str, Any] = {}
     for name, column in table.items():
         numbers: dict[str, int] = {}

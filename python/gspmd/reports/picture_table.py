@@ -1,4 +1,4 @@
-"""The pictures of a report, each once: many values have the same shape and sharding."""
+"""The pictures of a report, one per shape and sharding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.pictures.shards import Parts, ShardPicture, devices_label, shard_picture
 
 _MOST = 12  # rows and columns
-_LISTED_DEVICES = 64  # of a mesh whose devices are listed one by one
+_LISTED_DEVICES = 64  # largest mesh whose devices are listed one by one
 
 
 class PictureTable:
@@ -18,7 +18,7 @@ class PictureTable:
         self._numbers: dict[tuple[tuple[int, ...], TensorSharding], int] = {}
 
     def number(self, shape: tuple[int, ...], sharding: TensorSharding) -> int:
-        """The number of the picture of a value; -1 for what is in a manual computation, which is one device's."""
+        """The number of the picture of a value; -1 inside a manual computation, where values belong to one device."""
         if sharding.manual or sharding.rank != len(shape):
             return -1
         return self._numbers.setdefault((shape, sharding), len(self._numbers))
@@ -32,7 +32,7 @@ class PictureTable:
 
 
 def _described(picture: ShardPicture, is_listed: bool) -> dict[str, Any]:
-    """A picture as JSON holds it; a cell is the text of its devices and their numbers, or the first one's alone."""
+    """A picture as a JSON value; a cell is the text of its devices and their numbers, or only the first of them."""
     return {
         "shape": picture.shape,
         "local_shape": picture.local_shape,

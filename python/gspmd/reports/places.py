@@ -1,4 +1,4 @@
-"""The source lines of a report, numbered as they are met, with their costs and their text."""
+"""The source lines of a report with their costs and text, numbered on first use."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _MOST_CHARACTERS = 160
 
 
 class Places:
-    """Numbers of lines: those that cost anything first, the dearest at the beginning."""
+    """Numbers source lines: first those with a cost, the most expensive first."""
 
     def __init__(self, cost: CostReport) -> None:
         self._costs = {each.line: each for each in line_costs(cost) if each.line[0]}
         self._numbers: dict[Line, int] = {line: number for number, line in enumerate(self._costs)}
 
     def number(self, location: SourceLocation | None) -> int:
-        """The number of the line that a location is in."""
+        """The number of the line of a location."""
         if location is None or not location.file:
             return -1
         return self._numbers.setdefault(line_of(location), len(self._numbers))

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What is known of a program, to be looked at in a browser or a notebook, or read as data.
+    """A report on a program, to be viewed in a browser or a notebook, or read as data.
 
-    `explanation` and `cost` are what `gspmd.explain` and `gspmd.cost` return for it; `timeline` is a step's.
+    `explanation` and `cost` are the results of `gspmd.explain` and `gspmd.cost`; `timeline` is that of one step.
     """
 
     def __init__(self, explanation: Explanation, cost: CostReport, timeline: Timeline) -> None:
@@ -41,12 +41,12 @@ class Report:
 
     @functools.cached_property
     def data(self) -> dict[str, Any]:
-        """Everything, as JSON holds it; see docs/report.md. Tables are lists by column."""
+        """All data as a JSON value; see docs/report.md. Tables are lists by column."""
         found: dict[str, Any] = as_json(gathered(self.explanation, self.cost, self.timeline))
         return found
 
     def html(self) -> str:
-        """The page, which needs nothing else: no network and no other file."""
+        """The page, which needs no network and no other file."""
         return page(self.data)
 
     def json(self) -> str:
@@ -58,12 +58,12 @@ class Report:
         return trace_text(self.cost, self.timeline)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page, whole or not at all. Errors: InputError."""
+        """Write the page atomically. Errors: InputError."""
         output = Output(path)
         output.write(self.html().encode())
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, as notebooks show it."""
+        """The page in a frame, for notebooks."""
         return framed(self.html())
 
     def __repr__(self) -> str:
@@ -83,14 +83,14 @@ def report(
 ) -> Report:
     """Report on a program; arguments and errors are those of `gspmd.explain` and `gspmd.cost`.
 
-    With what `gspmd.compile_for` made of the same program, the timeline is that of its compiler where it says one.
-    Raises UsageError for a program that is partitioned already, as nothing is known any more of why, and for something
-    else than a `CompiledProgram` of the same mesh.
+    With `compiled`, the result of `gspmd.compile_for` for the same program, the timeline is the compiler's schedule if
+    it has one. Raises UsageError for a partitioned program, which no longer has the reasons of its shardings, and if
+    `compiled` is not a `CompiledProgram` for the same mesh.
     """
     module = read_program(program)
     if is_partitioned(module):
         raise UsageError(
-            "the program is partitioned already", hint="give the annotated one", code=Code.PARTITIONED_ALREADY
+            "the program is already partitioned", hint="give the annotated one", code=Code.PARTITIONED_ALREADY
         )
     options_of_both: dict[str, Any] = {
         "replicate_unsupported": replicate_unsupported,
@@ -104,20 +104,20 @@ def report(
 
 
 def _again(program: Any, module: ir.Module) -> Any:
-    """The program as it was given, for the names in it, or what was read from a file that can be read only once."""
+    """The program as given, which has the user's names, or the module read from a file that can be read only once."""
     is_path = isinstance(program, os.PathLike) or (isinstance(program, str) and os.path.exists(program))
     return module if is_path and not os.path.isfile(program) else program
 
 
 def _compiled_timeline(compiled: Any, mesh: Mesh) -> Timeline | None:
-    """The timeline in the order of a compiler; None where there is no compiled program, or it says nothing of time."""
+    """The compiler's schedule as a timeline; None without a compiled program or without times in it."""
     if compiled is None:
         return None
     from gspmd.compiled.ahead_of_time import CompiledProgram
 
     if not isinstance(compiled, CompiledProgram):
         raise UsageError(
-            f"compiled is {shown(compiled)}", hint="give what gspmd.compile_for returns", code=Code.BAD_VALUE
+            f"compiled is {shown(compiled)}", hint="give the result of gspmd.compile_for", code=Code.BAD_VALUE
         )
     if compiled.partitioned.mesh.axes != mesh.axes:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Bring one argument of a call onto the devices, or say what is wrong with it."""
+"""Put an argument of a call onto the devices, or raise a precise error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_donation(values: Sequence[ValueSignature], args: Sequence[Any]) -> Non
 
 
 def check_donated_once(donated: Sequence[bool], args: Sequence[Any]) -> None:
-    """The same of arguments of which it is said whether they are donated."""
+    """The same for arguments with a flag that says whether they are donated."""
     givers = {id(arg): i for i, (gives, arg) in enumerate(zip(donated, args, strict=True)) if gives}
     for i, arg in enumerate(args):
         other = givers.get(id(arg), i)
@@ -50,7 +50,7 @@ def describe(index: int, value: ValueSignature) -> str:
 
 
 def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding: Padding) -> ShardedArray:
-    """The argument as `value` asks, on the devices; what already lies right is used as it is.
+    """The argument on the devices, placed as `value` requires; an array with that placement is not copied.
 
     Errors: ExecutionError naming the argument, with expected and actual shape or dtype.
     """
@@ -67,7 +67,7 @@ def place(index: int, value: ValueSignature, arg: Any, devices: Devices, padding
 
 
 def _summed(name: str, array: jax.Array, value: ValueSignature) -> np.ndarray[Any, Any]:
-    """The sum of what devices hold of an unreduced array, on the host. Raises ExecutionError for an array of JAX's."""
+    """The sum of an unreduced array's summands, on the host. Raises ExecutionError for a `jax.Array`."""
     if isinstance(array, ShardedArray):
         return array.to_numpy()
     axes = ", ".join(unreduced_axes(array))
@@ -79,7 +79,7 @@ def _summed(name: str, array: jax.Array, value: ValueSignature) -> np.ndarray[An
 
 
 def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]:
-    """The argument as a global numpy array; Python numbers become arrays of rank 0. Errors: as `place`."""
+    """The argument as a global numpy array; a Python number becomes an array of rank 0. Errors: as `place`."""
     name, dtype = _name(index, value), numpy_dtype(value.element_type)
     if isinstance(arg, bool | int | float | complex) and not isinstance(arg, np.generic):
         array = _scalar(name, arg, dtype)
@@ -101,14 +101,14 @@ def check(index: int, value: ValueSignature, arg: Any, aval: Any) -> None:
     if isinstance(arg, jax.Array):
         _check_type(_name(index, value), arg.shape, arg.dtype, tuple(aval.shape), aval.dtype)
     elif isinstance(arg, np.ndarray | np.generic) and arg.dtype.kind in "biufc":
-        dtype = jax.dtypes.canonicalize_dtype(arg.dtype)  # which JAX converts it to
+        dtype = jax.dtypes.canonicalize_dtype(arg.dtype)  # the dtype to which JAX converts it
         _check_type(_name(index, value), arg.shape, dtype, tuple(aval.shape), aval.dtype)
     elif not isinstance(arg, jax.Ref):
         to_host(index, value, arg)
 
 
 def check_unused(name: str, arg: Any, aval: Any) -> None:
-    """The same of an argument that the program does not take; of numbers of Python, only that one is expected."""
+    """The same for an argument that the program does not use; a Python number is only checked to be a number."""
     dtype = getattr(arg, "dtype", aval.dtype)
     if isinstance(dtype, np.dtype):
         dtype = jax.dtypes.canonicalize_dtype(dtype)
@@ -147,7 +147,7 @@ def _check_type(
 
 
 def check_shape(index: int, value: ValueSignature, shape: tuple[int, ...]) -> None:
-    """Raise ExecutionError unless it is that of the argument."""
+    """Raise ExecutionError unless the shape is that of the argument."""
     if shape != value.shape:
         raise _other_shape(_name(index, value), shape, value.shape)
 
@@ -155,7 +155,7 @@ def check_shape(index: int, value: ValueSignature, shape: tuple[int, ...]) -> No
 def _other_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> OtherArgument:
     return OtherArgument(
         f"{name} has shape {tuple(shape)}, expected the global shape {expected}",
-        hint="pass the whole array, not one device's part",
+        hint="pass the whole array, not the shard of one device",
         code=Code.ARGUMENTS,
     )
 

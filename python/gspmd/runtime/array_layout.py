@@ -1,4 +1,4 @@
-"""In what order arrays lie in memory: a program reads its arguments as it was compiled to, whatever they are."""
+"""Memory layouts of arrays: a compiled program reads an argument in a fixed layout, whatever layout the array has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jax.experimental.layout import Format, Layout
 
 
 def own_layout(array: Any) -> Layout | None:
-    """The layout of an array on devices, or of what stands for one; None for the one that is usual there."""
+    """The layout of an array on devices, or of a stand-in for one; None for the default layout."""
     given = getattr(array, "format", None)
     layout = getattr(given, "layout", None)
     if not isinstance(layout, Layout) or jax.numpy.issubdtype(array.dtype, jax.dtypes.extended):
@@ -21,7 +21,7 @@ def own_layout(array: Any) -> Layout | None:
 
 
 def same_layout(one: Layout, other: Layout) -> bool:
-    """Whether two layouts are one, as far as both say."""
+    """Whether two layouts are equal in the properties that both specify."""
     if not one.tiling or not other.tiling:
         return bool(one.major_to_minor == other.major_to_minor)
     return bool(one == other)
@@ -29,7 +29,7 @@ def same_layout(one: Layout, other: Layout) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def usual_layout(sharding: Any, shape: tuple[int, ...], dtype: Any) -> Layout | None:
-    """How a program wants a value where nothing is said of it; None where devices do not say."""
+    """The default layout of a value on devices; None if the devices do not report it."""
     try:
         device = next(iter(sharding.device_set))
         local = sharding.shard_shape(shape)
@@ -41,7 +41,7 @@ def usual_layout(sharding: Any, shape: tuple[int, ...], dtype: Any) -> Layout | 
 
 
 def in_usual_layout(array: jax.Array) -> jax.Array:
-    """The array, copied if it is in a layout of its own."""
+    """The array, copied if it has another layout."""
     if own_layout(array) is None:
         return array
     usual = usual_layout(array.sharding, array.shape, array.dtype)

@@ -1,4 +1,4 @@
-"""Calls of Python from a program, which only the process that traced it can make."""
+"""Python callbacks of a program, which only the process that traced it can call."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from gspmd.transforms.parsing.mlir import source_location
 
 
 def refuse_to_run(module: ir.Module) -> None:
-    """Raise Unsupported, located, for a program with calls of Python that is to run without the functions called.
+    """Raise Unsupported, located, for a program with Python callbacks whose functions are not available.
 
-    What stands in the program is a number or a pointer that means a function to the process that traced it, and
-    anything or nothing to another one.
+    The program contains a number or a pointer that identifies a function only in the process that traced it.
     """
     found = _calls(module)
     if found:
@@ -27,7 +26,7 @@ def refuse_to_run(module: ir.Module) -> None:
 
 
 def _calls(module: ir.Module) -> list[SourceLocation | None]:
-    """Where the first call is, if there is one."""
+    """The location of the first callback, if any."""
     found = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:

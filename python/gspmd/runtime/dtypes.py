@@ -1,4 +1,4 @@
-"""Element types of MLIR as numpy dtypes, and what padding of each is filled with."""
+"""The numpy dtypes of MLIR's element types, and the padding values of each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INTEGER_LIMITS: Any = ml_dtypes.iinfo
 
 
 def numpy_dtype(element_type: str) -> np.dtype[Any]:
-    """The dtype of an MLIR element type. Raises Unsupported for types that arrays cannot have."""
+    """The dtype of an MLIR element type. Raises Unsupported for types without a dtype."""
     name = _NUMPY.get(element_type)
     if name is None:
         raise Unsupported(f"values of element type '{element_type}' cannot be passed to a program")
@@ -65,10 +65,10 @@ def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def filled(shape: tuple[int, ...], dtype: np.dtype[Any], padding: Padding) -> np.ndarray[Any, Any]:
-    """An array of padding: zeros, or for "nan" what does most harm where it is looked at.
+    """An array of padding: zeros, or for "nan" the values that do most harm if they are read.
 
-    That is NaN (the largest value where the type has no NaN), alternately the smallest and the
-    largest integer, and True.
+    These are NaN (or the largest value of a type without NaN), alternately the smallest and the largest integer, and
+    True.
     """
     array = np.zeros(shape, dtype)
     if padding == "zero":

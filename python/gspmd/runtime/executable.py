@@ -29,15 +29,15 @@ from gspmd.runtime.sharded_array import Devices, ShardedArray
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 
 _FATAL = 3
-Program = Any  # whatever `read_program` reads: text, bytecode, a path, an ir.Module, what JAX lowers to
+Program = Any  # anything that `read_program` reads: text, bytecode, a path, an ir.Module, a lowered JAX function
 Partitioned = Any  # a partitioned module in any of these forms, or an object with `module_text`
 
 
 class Executable:
     """A program compiled for `devices`; partition i runs on `devices[i]`.
 
-    Called with global values, one an argument (numpy or JAX arrays, Python scalars, or `ShardedArray`s of
-    an earlier call), it returns one `ShardedArray` a result, without waiting for the devices.
+    Called with global values, one per argument (numpy or JAX arrays, Python scalars, or `ShardedArray`s of an earlier
+    call), it returns one `ShardedArray` per result, without waiting for the devices.
     """
 
     def __init__(self, loaded: Any, signature: Signature, devices: Devices, padding: Padding) -> None:
@@ -52,7 +52,7 @@ class Executable:
         return self.signature.num_partitions
 
     def place(self, *args: Any) -> tuple[ShardedArray, ...]:
-        """The arguments on the devices, laid out as the program wants them.
+        """The arguments on the devices, placed as the program requires.
 
         Errors: ExecutionError for a wrong number of arguments, a wrong shape or dtype, a donated array.
         """
@@ -61,7 +61,7 @@ class Executable:
         return tuple(self._placed(i, arg) for i, arg in enumerate(args))
 
     def __call__(self, *args: Any) -> tuple[ShardedArray, ...]:
-        """Run once. Errors: as `place`, and ExecutionError when the devices fail."""
+        """Run once. Errors: as `place`, and ExecutionError if the devices fail."""
         placed = zip(self.place(*args), self._forms, strict=True)
         inputs = [placing.as_passed(array, form, self.devices) for array, form in placed]
         handlers = [functools.partial(self._result, value) for value in self.signature.outputs]
@@ -76,7 +76,7 @@ class Executable:
         return tuple(results)
 
     def _result(self, value: ValueSignature, buffers: Sequence[jax.Array]) -> ShardedArray:
-        """A result made of its shards on this process' devices."""
+        """A result, from its shards on the devices of this process."""
         dtype = numpy_dtype(value.element_type)
         return placing.from_buffers(value.shape, dtype, value.sharding, self.devices, buffers)
 
@@ -93,16 +93,16 @@ def compile(
 ) -> Executable:
     """Compile a partitioned module for the first N of `devices` (default: JAX's CPU devices).
 
-    `padding` is what uneven arguments are filled up with: "nan" makes sure that nothing looks at it. Where the devices
-    are of several processes, all of them have to compile the same module, within `timeout_s` seconds of each other.
+    `padding` is the padding of uneven arguments: "nan" exposes programs that read it. If the devices belong to several
+    processes, all of these have to compile the same module, within `timeout_s` seconds of each other.
 
     Errors: ParseError for a module that is not partitioned, Unsupported for one that calls Python, ExecutionError for
-    too few devices, a module that PJRT does not take, or other processes that compile another one.
+    too few devices, a module that PJRT refuses, or processes that compile different modules.
     """
     given = None if devices is None else listed(devices)
     platform = given[0].platform if given else "cpu"
     module, signature = executable_module.read_partitioned(_source(partitioned), platform)
-    refuse_to_run(getattr(partitioned, "module", module))  # which knows places in the source
+    refuse_to_run(getattr(partitioned, "module", module))  # it has the source locations
     chosen = _devices(given, signature.num_partitions)
     if jax.process_count() > 1:
         processes.agree(str(module), executable_module.name_of(module), signature, chosen, timeout_s)
@@ -110,9 +110,9 @@ def compile(
 
 
 def compile_single(program: Program, device: Any = None) -> Executable:
-    """Compile an unpartitioned program for one device, leaving its sharding annotations out.
+    """Compile an unpartitioned program for one device, without its annotations.
 
-    Errors: Unsupported for a program with manual regions, which is not one for a single device.
+    Errors: Unsupported for a program with manual regions, which has no meaning on one device.
     """
     module, signature = executable_module.read_unpartitioned(program)
     chosen = _devices(None if device is None else listed([device]), 1)
@@ -120,10 +120,10 @@ def compile_single(program: Program, device: Any = None) -> Executable:
 
 
 def compile_with_xla(program: Program, devices: Sequence[Any] | None = None) -> Executable:
-    """Compile a program with manual regions, leaving them to the partitioner inside XLA.
+    """Compile a program with manual regions, using XLA's partitioner for them.
 
-    All arguments and results are replicated over the N devices of the program's mesh; annotations
-    outside the manual regions are left out.
+    All arguments and results are replicated over the N devices of the program's mesh; annotations outside the manual
+    regions are dropped.
     """
     module, signature = executable_module.read_for_xla(program)
     chosen = _devices(None if devices is None else listed(devices), signature.num_partitions)
@@ -140,19 +140,19 @@ def load(
 def save(partitioned: Partitioned, path: str | os.PathLike[str]) -> None:
     """Write a partitioned module for `load`: as bytecode if `path` ends in `.mlirbc` or `.bc`, else as text.
 
-    The file appears whole or not at all. Errors: ParseError for a module that is not partitioned,
-    InputError when the file cannot be written.
+    The file is written atomically. Errors: ParseError for a module that is not partitioned, InputError if the file
+    cannot be written.
     """
     executable_module.write_file(getattr(partitioned, "module_text", partitioned), Path(path_text(path)))
 
 
 def _source(partitioned: Partitioned) -> Any:
-    """What is to be read: the module itself where there is one, as text says nothing of the user's source."""
+    """The source to read: the module itself if there is one, since its text has no source locations."""
     return getattr(partitioned, "module", getattr(partitioned, "module_text", partitioned))
 
 
 def platform_devices(platform: str) -> Devices:
-    """The devices of a platform of jax, as `cpu` or `tpu`. Raises ExecutionError if it has none here."""
+    """The devices of a JAX platform, such as `cpu` or `tpu`. Raises ExecutionError if there are none."""
     try:
         return tuple(jax.devices(platform))
     except RuntimeError as error:
@@ -160,7 +160,7 @@ def platform_devices(platform: str) -> Devices:
 
 
 def listed(devices: Sequence[Any]) -> Devices:
-    """The devices that a caller gives. Raises UsageError for what is no sequence of devices of JAX."""
+    """The devices given by a caller. Raises UsageError unless they are a sequence of JAX devices."""
     found = tuple(devices) if isinstance(devices, Sequence | np.ndarray) else (None,)
     if not all(isinstance(device, jax.Device) for device in found):
         raise UsageError(f"devices are {shown(devices)}, expected a list of jax's", hint="see jax.devices()")
@@ -181,7 +181,7 @@ def _devices(given: Devices | None, count: int) -> Devices:
 
 
 def _executable(module: ir.Module, signature: Signature, devices: Devices, padding: Padding = "zero") -> Executable:
-    for value in (*signature.inputs, *signature.outputs):  # what cannot be passed is refused before compiling
+    for value in (*signature.inputs, *signature.outputs):  # refuse types that cannot be passed before compiling
         numpy_dtype(value.element_type)
         shard_indices(value.sharding)
         check_memory(value.memory_kind, devices)
@@ -201,9 +201,9 @@ def check_memory(kind: str | None, devices: Devices) -> None:
 
 
 def compile_options(devices: Devices, overrides: Mapping[str, str | int | float | bool] | None = None) -> Any:
-    """What PJRT is to know: partition i runs on `devices[i]`. `overrides` are the compiler's own options, by name.
+    """The compile options: partition i runs on `devices[i]`. `overrides` are options of the compiler, by name.
 
-    Shardy is what takes manual computations apart, our own whole program among them.
+    Shardy lowers manual computations, including the one around the whole program.
     """
     count = len(devices)
     options = xla_client.CompileOptions()
@@ -219,7 +219,7 @@ def compile_options(devices: Devices, overrides: Mapping[str, str | int | float 
 
 
 def _load(module: ir.Module, devices: Devices) -> Any:
-    """Compile and load. The module is not one that anybody else holds."""
+    """Compile and load a module that has no other owner."""
     options = compile_options(devices)
 
     def compile_(module: ir.Module) -> Any:
@@ -234,7 +234,7 @@ def _load(module: ir.Module, devices: Devices) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep XLA's warnings about its own partitioner, which finds nothing to do here, off stderr."""
+    """Keep XLA's warnings about its partitioner, which has nothing to do here, off stderr."""
     utils.absl_set_min_log_level(_FATAL)
     try:
         yield
@@ -243,7 +243,7 @@ def quiet() -> Iterator[None]:
 
 
 def _usual_log_level() -> int:
-    """What the user chose, else jax's choice: warnings."""
+    """The user's log level, or else JAX's: warnings."""
     level = count_of(os.environ.get("TF_CPP_MIN_LOG_LEVEL", ""))
     return 1 if level is None else level
 
@@ -253,7 +253,7 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-# jaxlib's bindings may have been loaded before jax, which asks for fewer messages only when it comes first.
+# jaxlib may have been loaded before jax, which reduces the log level only if it is loaded first.
 utils.absl_set_min_log_level(_usual_log_level())
 
 __all__ = [

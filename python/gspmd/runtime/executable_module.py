@@ -1,4 +1,4 @@
-"""Modules as PJRT takes them, made from whatever a program comes as, which stays as it is."""
+"""Modules in the form that PJRT accepts, made from a program in any form, which is not changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ONE_DEVICE = Mesh(())
 
 def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
-    from gspmd.transforms.optimize import platforms  # nobody needs what is here of what was read before
+    from gspmd.transforms.optimize import platforms  # the module that was read has no other user
     from gspmd.transforms.repairs.xla_repairs import repair
 
     module = read_program(source)
@@ -63,7 +63,7 @@ def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signat
 def read_unpartitioned(source: Any) -> tuple[ir.Module, Signature]:
     """A program without its annotations, ready to compile for one device, and its signature.
 
-    What XLA for CPUs would get wrong is repaired, as in partitioned modules.
+    Workarounds for XLA on CPUs are applied, as in partitioned modules.
 
     Errors: ParseError; Unsupported for a program with manual regions, and for one that calls Python.
     """
@@ -107,7 +107,7 @@ def read_for_xla(source: Any) -> tuple[ir.Module, Signature]:
 
 
 def _plain_signature(module: Operation, mesh: Mesh) -> Signature:
-    """The signature of an unpartitioned `@main`: every value whole on every device of the mesh."""
+    """The signature of an unpartitioned `@main`: every value is replicated over the mesh."""
     func = main_function(module)
     block = func.regions[0]
     arguments, results = block.arguments, [value.type for value in block.terminator.operands]
@@ -132,7 +132,7 @@ def _plain_signature(module: Operation, mesh: Mesh) -> Signature:
 
 
 def _drop_value_attributes(module: Operation) -> None:
-    """Remove what is ours from arguments and results, and marks for XLA."""
+    """Remove gspmd's attributes from arguments and results, and marks for XLA."""
     func = main_function(module)
     block = func.regions[0]
     for key, count in (("arg_attrs", len(block.arguments)), ("res_attrs", len(block.terminator.operands))):
@@ -155,18 +155,18 @@ def _is_own(name: str) -> bool:
 
 
 def name_of(module: ir.Module) -> str:
-    """What the module is called, as `jit_step`."""
+    """The name of the module, such as `jit_step`."""
     attributes = module.operation.attributes
     return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else "a module"
 
 
 def is_partitioned(module: ir.Module) -> bool:
-    """Whether the module is, or claims to be, the result of partitioning."""
+    """Whether the module is marked as the result of partitioning."""
     return MESH in module.operation.attributes
 
 
 def write_file(source: Any, path: Path) -> None:
-    """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode; whole or not at all."""
+    """Write a partitioned module as text or, for `.mlirbc` and `.bc`, as bytecode, atomically."""
     module = read_program(source)
     signature_of(module)
     buffer = io.BytesIO()

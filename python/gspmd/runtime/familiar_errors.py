@@ -1,4 +1,4 @@
-"""Errors that are also what JAX raises for the same mistake, so that `except` clauses written for `jax.jit` hold."""
+"""Errors that are also of JAX's class for the same mistake, so that `except` clauses for `jax.jit` work."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError
 
 
 class WrongType(UsageError, TypeError):
-    """Something of another type than can be used, and a call that the function does not take."""
+    """A value of a wrong type, or a call that the function does not accept."""
 
 
 class WrongValue(UsageError, ValueError):
-    """A value, or the structure of one, that cannot be used."""
+    """An invalid value or structure."""
 
 
 class NoMesh(UsageError, RuntimeError):
-    """A function that says how it is split, and no mesh."""
+    """A function with annotations but without a mesh."""
 
 
 class WrongCount(UsageError, RuntimeError):
@@ -24,7 +24,7 @@ class WrongCount(UsageError, RuntimeError):
 
 
 class NumberTooLarge(UsageError, OverflowError):
-    """A number of Python that JAX's integers cannot hold."""
+    """A Python number that JAX's integers cannot represent."""
 
 
 class WrongSharding(AnnotationError, ValueError):
@@ -36,8 +36,8 @@ class OtherArgument(ExecutionError, TypeError):
 
 
 class OtherPlace(ExecutionError, ValueError):
-    """An array that is placed in another way than the program was compiled for."""
+    """An array with another placement than the program was compiled for."""
 
 
 class ProgramFailed(ExecutionError, JaxRuntimeError):  # type: ignore[misc] # of C++
-    """What a program's run, or a function of Python that it calls, ended with."""
+    """The failure of a program, or of a Python callback in it."""

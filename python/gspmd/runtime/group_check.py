@@ -1,8 +1,8 @@
-"""Whether jaxlib has clients of PJRT read the replica groups that are meant.
+"""Check that PJRT clients read the intended replica groups.
 
-How groups by mesh axes reach a client depends on jaxlib, and one that reads others computes wrong numbers. What becomes
-of a group depends on the groups of its module alone, so it is looked at in a small module, with one collective for each
-of the groups that differ.
+The encoding of groups by mesh axes for a client depends on jaxlib, and a client that reads other groups computes wrong
+numbers. The encoding depends only on the groups of the module, so it is checked with a small module that has one
+collective for each distinct group.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _Groups = tuple[tuple[int, ...], ...]
 
 
 def check_groups(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh, context: ir.Context) -> None:
-    """Raise InternalError if a client reads groups of a module as others than those meant.
+    """Raise InternalError if a client would read other groups than those of a module.
 
-    The module has all of these groups, and the mesh.
+    The test module has all of these groups and the mesh.
     """
     text = _probe(meant, mesh)
     partitions = max(ids.size for _, ids in meant)
@@ -56,7 +56,7 @@ def check_groups(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh, context:
 
 
 def _probe(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh) -> str:
-    """A module with a gather over each of the groups."""
+    """A module with an all-gather over each of the groups."""
     types = [f"tensor<{ids.shape[1]}xf32>" for _, ids in meant]
     gathers = "".join(
         _GATHER.format(i=i, groups=groups, channel=i + 1, type=type_)
@@ -71,7 +71,7 @@ def _probe(meant: Sequence[tuple[ir.Attribute, Ids]], mesh: Mesh) -> str:
 
 
 def _read_by_plugins(text: str, context: ir.Context) -> list[_Groups]:
-    """The groups of the gathers as jaxlib writes them in the version of StableHLO that plugins get."""
+    """The groups of the gathers in the version of StableHLO that jaxlib writes for plugins."""
     version = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_12)
     artifact = _jax.mlir.serialize_portable_artifact(parse_module(text, context), version)
     module = _jax.mlir.deserialize_portable_artifact(artifact, context)
@@ -90,13 +90,13 @@ def _read_by_plugins(text: str, context: ir.Context) -> list[_Groups]:
 
 
 def _read_by_clients(text: str, partitions: int) -> list[_Groups]:
-    """The groups of the gathers in HLO, which clients in the process make of a module."""
+    """The groups of the gathers in HLO, to which in-process clients convert a module."""
     hlo = _jax.mlir.mlir_module_to_xla_computation(text).as_hlo_text()
     return [_comparable(groups_of_hlo(line, partitions)) for line in hlo.splitlines() if " all-gather(" in line]
 
 
 def _comparable(groups: Iterable[Iterable[int]]) -> _Groups:
-    """Groups in an order of their own; the order within a group matters."""
+    """Groups in a canonical order; the order within a group matters."""
     return tuple(sorted(map(tuple, groups)))
 
 

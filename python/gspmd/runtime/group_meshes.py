@@ -1,10 +1,10 @@
-"""Replica groups by mesh axes in the form that every client of PJRT takes, and the proof that it reads them as meant.
+"""Replica groups by mesh axes, in a form that every PJRT client reads correctly.
 
-Clients in the process get groups by axes. For plugins jaxlib writes modules in a version of StableHLO of some months
-ago; where that has no groups by axes (before 1.16, as in jaxlib 0.10), it lists them, if their axes are whole ones.
-Before, jaxlib brings all meshes onto one, the module's first of that size: version 0.10 by the names of the axes,
-whatever their sizes, and every version without regard to the order of devices and to what is escaped in names. So all
-groups here are along whole axes of the one mesh that there is (`pjrt_mesh.py`); others are lists.
+In-process clients get groups by axes. For plugins, jaxlib writes a StableHLO version that is some months old. If that
+version has no groups by axes (before 1.16, as in jaxlib 0.10), jaxlib lists them, provided that their axes are whole.
+Before that, jaxlib replaces all meshes by the first mesh of that size: version 0.10 matches axes by name regardless of
+their sizes, and every version ignores device orders and misreads escaped names. So all groups here are along whole axes
+of the only mesh of the module (`pjrt_mesh.py`); other groups become lists.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ Groups = Mapping[ir.Attribute, tuple[Mesh, Axes]]
 
 
 def groups_by_axes(module: Operation) -> Groups:
-    """What the groups of a module that name axes mean. Errors: AnnotationError for axes that are not there."""
+    """The device groups of a module's groups by axes. Errors: AnnotationError for unknown axes."""
     named = dict.fromkeys(op.attributes[_GROUPS] for op in _collectives(module))
     meshes = codec_of(module).meshes if named else {}
     return {groups: read_group_axes(groups, meshes) for groups in named}
 
 
 def _collectives(module: Operation) -> list[Operation]:
-    """Those whose groups name axes."""
+    """The collectives with groups by axes."""
     return [op for op in module.walk() if _GROUPS in op.attributes and names_axes(op.attributes[_GROUPS])]
 
 
 def write_groups(module: Operation, meant: Groups, mesh: PjrtMesh) -> None:
-    """Give the groups of a module that name axes whole axes of the mesh, or lists; within the module's context.
+    """Rewrite a module's groups by axes to whole axes of the mesh, or to lists; within the module's context.
 
-    The mesh stands in the groups themselves; the module's own meshes are taken out.
+    The groups contain the mesh; the meshes of the module are removed.
 
-    Errors: InternalError where jaxlib would have a client read other groups than those that are meant.
+    Errors: InternalError if a client would read other groups.
     """
     if meant:
         written = {groups: _written(over, axes, mesh, context_of(module)) for groups, (over, axes) in meant.items()}
@@ -57,7 +57,7 @@ def write_groups(module: Operation, meant: Groups, mesh: PjrtMesh) -> None:
 
 
 def _written(over: Mesh, axes: Axes, mesh: PjrtMesh, context: ir.Context) -> ir.Attribute:
-    """The same groups in the form that clients take."""
+    """The same groups in a form that clients read correctly."""
     if over == mesh.source and axes and mesh.is_cut_for(axes):
         return write_group_axes(mesh.unnamed, mesh.whole(axes), context)
     return _lists(replica_groups(over, axes), context)

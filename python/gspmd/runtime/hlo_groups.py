@@ -1,4 +1,4 @@
-"""Which partitions a collective of HLO joins: groups as lists, as iota or by axes of a mesh, and pairs of permutes.
+"""The groups of an HLO collective: lists, iota, or mesh axes, and the pairs of permutes.
 
 Source: how XLA prints `CollectiveDeviceList`; `gspmd.dialect.hlo_groups` has the other forms.
 """
@@ -26,9 +26,9 @@ def first_group(attributes: str, partitions: int) -> tuple[int, ...]:
 
 
 def groups(attributes: str, partitions: int) -> tuple[tuple[int, ...], ...]:
-    """The replica groups of a collective; one of all `partitions` where none are named.
+    """The replica groups of a collective; one group of all `partitions` if it has none.
 
-    Errors: InputError for groups in a form that is not known.
+    Errors: InputError for groups in an unknown form.
     """
     found = _GROUPS.search(attributes)
     if found is None or found["list"] == "{}":

@@ -1,16 +1,16 @@
-"""How many programs are on their way to CPU devices that one process has several of.
+"""Limit the programs in flight on several CPU devices of one process.
 
-XLA's client for CPUs has as many threads as devices, or cores if these are more. One program takes a thread for every
-device until it ends, as its collectives wait for each other; later ones wait their turn without a thread. But a device
-lets 32 programs in: bringing it one more takes a thread that waits until one of the 32 has ended, and that one may then
-lack the threads that it needs. No program ends any more, and XLA ends the process a minute later. So before every
-second program that gspmd starts there, it waits for the one before, and with that for all others, as they run one at a
-time. That leaves room for programs of others in between.
+XLA's CPU client has as many threads as devices, or as cores if there are more cores. A program takes one thread per
+device until it ends, since its collectives wait for each other; queued programs take none. But a device admits only 32
+programs: enqueuing another one blocks a thread until one of the 32 ends, and the running program may then lack a
+thread. This is a deadlock, and XLA ends the process a minute later. So before every second program that gspmd starts
+there, it waits for the previous one, and thereby for all earlier ones, since they run one at a time. That leaves room
+for other programs in between.
 
-A program that takes XLA less than the switch of a thread is run as it is started, unless it has to wait for another
-one. Starting it costs more than running it, so that asking each time whether the one before has ended would show: only
-every sixteenth is waited for. Where threads are many, nothing has to wait. Source: xla/pjrt/cpu/cpu_client.cc,
-`max_inflight_computations_per_device`, `cheap_computation_`, `DefaultThreadPoolSize`.
+XLA runs very short programs synchronously, unless they have to wait for another one. Starting these costs more than
+running them, and so would a check before each one: gspmd waits for every sixteenth. If there are enough threads,
+nothing waits. Source: xla/pjrt/cpu/cpu_client.cc, `max_inflight_computations_per_device`, `cheap_computation_`,
+`DefaultThreadPoolSize`.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _T = TypeVar("_T")
 _SMALL = 4096  # elements
 _CONTAINERS = (tuple, list, dict)
 _MOST = 2
-"""Programs of ours at a time: with 15 of others to each of them, 32 are on their way.
+"""Programs of gspmd in flight: with 15 other programs for each of them, 32 are in flight.
 
-One that is prepared while another one runs is all that devices can make use of.
+Devices cannot use more than one program that is prepared while another one runs.
 """
 _MOST_BRIEF = 16
-"""Brief ones of ours before one is waited for: half of the 32, so that as many of others have room."""
+"""Short programs of gspmd between two waits: half of the 32, so that as many other programs have room."""
 
-_BRIEF_FLOPS = 1000  # of a device: XLA runs what has fewer in the thread that starts it
+_BRIEF_FLOPS = 1000  # operations of a device: XLA runs programs with fewer in the thread that starts them
 _ENOUGH_THREADS = 4
-"""To a device: as many as a program takes, and as many for each of three threads of Python that wait to start one."""
+"""Threads per device: one for the program, and one for each of three Python threads that wait to start one."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pace:
-    """How a program is started: `due()` is whether it is by `start`, and not by a call alone; asked at each call."""
+    """How a program is started: at each call, `due()` says whether to use `start` instead of a plain call."""
 
     rank: int
     due: Callable[[], bool]
@@ -56,13 +56,13 @@ class Pace:
 
 
 def share_threads(devices: Sequence[Any]) -> bool:
-    """Whether programs over these devices may wait for each other without end."""
+    """Whether programs over these devices may deadlock."""
     return len(devices) > 1 and devices[0].platform == "cpu" and _threads() < _ENOUGH_THREADS * len(devices)
 
 
 @functools.cache
 def _threads() -> int:
-    """Those that XLA's client has, where devices are not more."""
+    """The number of threads of XLA's client, unless there are more devices."""
     for name in ("PJRT_NPROC", "NPROC"):
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])
@@ -70,14 +70,14 @@ def _threads() -> int:
 
 
 def pace(devices: Sequence[Any], flops: Callable[[], float]) -> Pace:
-    """That of a program over these devices, of which one does so many operations by XLA's count."""
+    """The pace of a program over these devices, with so many operations per device by XLA's count."""
     if not share_threads(devices):
         return FREE
     return BRIEF if flops() < _BRIEF_FLOPS else WITH_ROOM
 
 
 class _Called(threading.local):
-    """Whether what this thread does is waited for by a program over several CPU devices."""
+    """Whether a program over several CPU devices waits for this thread."""
 
     by_program = False
 
@@ -86,7 +86,7 @@ _CALLED = _Called()
 
 
 def called_by_program(function: Callable[..., _T], args: Sequence[Any]) -> _T:
-    """What a function returns that a program over several CPU devices calls, and waits for."""
+    """Call a function on behalf of a program over several CPU devices that waits for it."""
     before, _CALLED.by_program = _CALLED.by_program, True
     try:
         return function(*args)
@@ -95,15 +95,15 @@ def called_by_program(function: Callable[..., _T], args: Sequence[Any]) -> _T:
 
 
 class _Started:
-    """What was started since all had ended. Threads may miscount by one each, for which there is room."""
+    """The programs started since all had ended. Each thread may miscount by one, for which there is room."""
 
     count = 0
-    last: jax.Array | weakref.ref[jax.Array] | None = None  # a result, which is kept for this only if it is small
+    last: jax.Array | weakref.ref[jax.Array] | None = None  # a result, of which a reference is held only if it is small
 
 
 @contextlib.contextmanager
 def turn(devices: Sequence[Any]) -> Iterator[Callable[[_T], _T]]:
-    """Inside, one program is started, and what is given is called with its results, which it returns.
+    """The context in which one program is started; the yielded function is called with its results and returns them.
 
     Errors: as `make_room`.
     """
@@ -122,13 +122,13 @@ def _as_it_is(results: _T) -> _T:
 
 
 def _with_room(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _T:
-    """What a function returns that starts one program over devices that share threads, with room for it."""
+    """Call a function that starts one program over devices that share threads, after making room for it."""
     make_room()
     return started(function(*args, **kwargs))
 
 
 def _to_its_end(function: Callable[..., _T], args: Sequence[Any], kwargs: Mapping[str, Any]) -> _T:
-    """What a function returns that starts one program, which has ended."""
+    """Call a function that starts one program, and wait for its end."""
     results = function(*args, **kwargs)
     array = _first(results)
     if array is not None:
@@ -137,9 +137,9 @@ def _to_its_end(function: Callable[..., _T], args: Sequence[Any], kwargs: Mappin
 
 
 def make_room() -> None:
-    """To be called before a program over devices that share threads is started: waits until few are on their way.
+    """Wait until few programs are in flight; call this before starting one over devices that share threads.
 
-    Errors: ExecutionError in a function that such a program calls, as the two would wait for each other without end.
+    Errors: ExecutionError in a callback of such a program, since the two would deadlock.
     """
     _check_not_called()
     if _Started.count >= _MOST:
@@ -158,7 +158,7 @@ def _check_not_called() -> None:
 
 
 def started(results: _T) -> _T:
-    """To be called when it was; `results` are a pytree of what it returned, and are returned."""
+    """Call this after starting it, with the pytree of its results, which is returned."""
     _Started.count += 1
     if _Started.count >= _MOST:
         _remember(results)
@@ -166,24 +166,24 @@ def started(results: _T) -> _T:
 
 
 def _remember(results: Any) -> None:
-    """Keep what the next one waits for."""
+    """Record the result for which the next one waits."""
     array = _first(results)
     if array is None:
         _Started.last = None
         return
     _Started.last = weakref.ref(array) if array.size > _SMALL else array
-    if _Started.count > _MOST:  # the results of the one before are gone
+    if _Started.count > _MOST:  # the results of the previous one are gone
         _wait(array)
 
 
 def _wait(array: jax.Array) -> None:
-    with contextlib.suppress(RuntimeError, ValueError):  # an error is for whoever uses the array
+    with contextlib.suppress(RuntimeError, ValueError):  # the user of the array gets the error
         array.block_until_ready()
     _Started.count = 0
 
 
 def _first(results: Any) -> jax.Array | None:
-    """An array among the results, if there is one: the first, in what most results are made of."""
+    """An array among the results, if there is one; fast for common containers."""
     first = results
     while isinstance(first, _CONTAINERS) and first:
         first = next(iter(first.values())) if isinstance(first, dict) else first[0]

@@ -22,7 +22,7 @@ _LARGEST_INDEX = 7  # random integers are 0..7, so that most are valid where the
 
 
 def random_inputs(values: Sequence[ValueSignature], seed: int = 0, signed: bool = True) -> tuple[Array, ...]:
-    """Global arguments that depend on the seed and on their index only.
+    """Random global arguments, which depend only on the seed and their index.
 
     Floats and the parts of complex numbers are uniform in (-1, 1), or in [0, 1) if not `signed`;
     integers are 0..7, as far as the type goes; bools are fair coins. Raises UsageError for a negative seed.
@@ -48,7 +48,7 @@ def _random(value: ValueSignature, generator: np.random.Generator, signed: bool)
 
 
 def perturbed(arrays: Sequence[Array], seed: int = 0) -> tuple[Array, ...]:
-    """The same arguments with every float a rounding error larger or smaller; other types unchanged."""
+    """The same arguments with every float changed by one rounding error; other types are unchanged."""
     return tuple(_perturbed(array, np.random.default_rng([seed, i])) for i, array in enumerate(arrays))
 
 
@@ -62,11 +62,10 @@ def _perturbed(array: Array, generator: np.random.Generator) -> Array:
 
 
 def read_inputs(path: str | os.PathLike[str], values: Sequence[ValueSignature]) -> tuple[Array, ...]:
-    """Arguments from an `.npz` file whose arrays are called `0`, `arg0`, `arr_0`, or as the argument is.
+    """Arguments from an `.npz` file whose arrays are named `0`, `arg0`, `arr_0`, or like the argument.
 
-    Dtypes are checked when a program is called. Errors: InputError for a file that cannot be read; UsageError for
-    missing and unknown names; ExecutionError for other shapes, before an array is unpacked that may be larger than
-    memory.
+    Dtypes are checked when a program is called. Errors: InputError if the file cannot be read; UsageError for missing
+    and unknown names; ExecutionError for wrong shapes, before unpacking an array that may be larger than memory.
     """
     with _npz(path) as archive:
         return _arguments(archive, os.fspath(path), values)
@@ -102,7 +101,7 @@ def _arguments(archive: Any, path: str, values: Sequence[ValueSignature]) -> tup
 
 @contextlib.contextmanager
 def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
-    """The archive, of which nothing is read yet. Raises InputError for whatever is no archive, also inside."""
+    """Open the archive without reading arrays. Raises InputError for an invalid archive, also on later reads."""
     name = os.fspath(path)
     try:
         archive = np.load(path, allow_pickle=False)
@@ -116,7 +115,7 @@ def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
         raise InputError(f"cannot read '{name}': {reason_of(error).lower()}", code=Code.CANNOT_READ) from None
     except Error:
         raise
-    except Exception as error:  # noqa: BLE001 - what numpy, zipfile and zlib raise for a file of any bytes is no list
+    except Exception as error:  # noqa: BLE001 - numpy, zipfile and zlib may raise anything for arbitrary bytes
         raise InputError(
             f"'{name}' is not an .npz archive: {error.args[0] if error.args else error}",
             hint="use numpy.savez",
@@ -125,7 +124,7 @@ def _npz(path: str | os.PathLike[str]) -> Iterator[Any]:
 
 
 def _shape(archive: Any, name: str) -> tuple[int, ...]:
-    """What the header of an array says, before anything is unpacked that may be larger than memory."""
+    """The header of an array, without unpacking data that may be larger than memory."""
     with archive.zip.open(f"{name}.npy" if f"{name}.npy" in archive.zip.namelist() else name) as member:
         version = np.lib.format.read_magic(member)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -134,16 +133,16 @@ def _shape(archive: Any, name: str) -> tuple[int, ...]:
 
 
 def _typed(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Types that numpy's files do not know (bfloat16, float8) are stored as bytes: see them as what they are."""
+    """View the bytes of types that numpy's files do not support (bfloat16, float8) as these types."""
     if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == dtype.itemsize:
         return array.view(dtype)
     return array
 
 
 def npz(arrays: Mapping[str, Array]) -> bytes:
-    """The content of an `.npz` file.
+    """The contents of an `.npz` file.
 
-    Types that numpy's files do not know keep their bytes; `read_inputs` sees them as what an argument asks.
+    Types that numpy's files do not support are stored as bytes; `read_inputs` views them as the type of the argument.
     """
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
@@ -151,5 +150,5 @@ def npz(arrays: Mapping[str, Array]) -> bytes:
 
 
 def write_results(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write an `.npz` file, whole or not at all. Raises InputError."""
+    """Write an `.npz` file atomically. Raises InputError."""
     write(path, npz(arrays))

@@ -1,4 +1,4 @@
-"""Which part of a global array each partition holds."""
+"""The part of a global array on each partition."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def shard_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
     """Per partition id, the index of its shard in every dimension.
 
     Position p of the mesh, row-major, is partition `device_ids[p]`. Errors: ExecutionError for values of a manual
-    region, which no array describes.
+    region, which arrays cannot represent.
     """
     return _indices(sharding, sharding.dim_axes())
 
 
 @functools.lru_cache(maxsize=4096)
 def part_indices(sharding: TensorSharding) -> tuple[tuple[int, ...], ...]:
-    """Per partition id, what it holds: the index of its shard, and of an unreduced value which summand of that.
+    """Per partition id, the index of its shard, and for an unreduced value the index of its summand.
 
-    Partitions with the same indices hold copies. Errors: as `shard_indices`.
+    Partitions with the same indices hold replicas. Errors: as `shard_indices`.
     """
     return _indices(sharding, (*sharding.dim_axes(), sharding.unreduced))
 
@@ -58,7 +58,7 @@ def _indices(sharding: TensorSharding, lists: Sequence[Axes]) -> tuple[tuple[int
 
 @functools.lru_cache(maxsize=4096)
 def shard_slices(sharding: TensorSharding, shape: tuple[int, ...]) -> tuple[Slices, ...]:
-    """Per partition id, the part of the global array that it holds, without padding; may be empty."""
+    """Per partition id, its part of the global array, without padding; may be empty."""
     return tuple(
         tuple(slice(*sharding.shard_range(shape, dim, index)) for dim, index in enumerate(row))
         for row in shard_indices(sharding)
@@ -66,13 +66,13 @@ def shard_slices(sharding: TensorSharding, shape: tuple[int, ...]) -> tuple[Slic
 
 
 def extent(slices: Slices) -> Slices:
-    """Where the valid elements are inside a shard: from its start, as many as the slices hold."""
+    """The valid elements of a shard: those at its start, as many as the slices select."""
     return tuple(slice(0, part.stop - part.start) for part in slices)
 
 
 @functools.lru_cache(maxsize=4096)
 def replica_ids(sharding: TensorSharding) -> tuple[int, ...]:
-    """Per partition id, how many partitions before it hold the same part."""
+    """Per partition id, the number of earlier partitions with the same part."""
     counts: Counter[tuple[int, ...]] = Counter()
     numbers = []
     for index in part_indices(sharding):

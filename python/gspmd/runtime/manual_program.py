@@ -1,7 +1,7 @@
-"""A partitioned module in the form that XLA takes: one manual computation over all devices, as `jax.shard_map`'s is.
+"""A partitioned module in XLA's form: one manual computation over all devices, like that of `jax.shard_map`.
 
-Arguments and results have the types and shardings of whole values, and all between is the program of one device. XLA
-leaves it alone, however loops, branches and calls nest in it, and whoever holds an array knows what it is a part of.
+Arguments and results have global types and shardings, and the body is the per-device program. XLA does not change the
+body, however loops, branches and calls are nested in it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NAME = ("sym_name", "sym_visibility")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WholeForm:
-    """What XLA takes an argument or result for: a value of `shape`, padding included, split by `dims` of the mesh.
+    """The form of an argument or result for XLA: a value of `shape`, including padding, split by `dims` of the mesh.
 
-    `by_shards`: the shards of all partitions one after the other along the first dimension. That is how values are
-    passed of which XLA cannot be told what devices hold: shards in an order of their own, or by parts of axes that
-    do not nest with those of other values, and summands. Scalars among these, which have no dimension, are said to be
-    the same everywhere.
+    With `by_shards`, it is the concatenation of the shards of all partitions along the first dimension. This form is
+    for values whose placement XLA cannot express: shards in another device order, shards by parts of axes that do not
+    nest with those of other values, and summands. Scalars among these, which have no dimension, are declared
+    replicated.
     """
 
     shape: tuple[int, ...]
@@ -39,7 +39,7 @@ class WholeForm:
 
 
 def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]:
-    """The forms of the arguments and of the results that are no tokens."""
+    """The forms of the arguments and of the results, without tokens."""
     mesh = signature.mesh
     known = {mesh.all_axes()}
 
@@ -59,7 +59,7 @@ def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]
 
 
 def _nest(known: set[Axes], new: Sequence[Axes]) -> bool:
-    """Whether lists of axes that nest do so with others, too."""
+    """Whether lists of axes nest with other lists."""
     try:
         if not known.issuperset(new):
             atoms([*known, *new])
@@ -69,7 +69,7 @@ def _nest(known: set[Axes], new: Sequence[Axes]) -> bool:
 
 
 def boundaries(signature: Signature) -> list[Axes]:
-    """All lists of axes that arguments and results are split by."""
+    """All lists of axes that split arguments and results."""
     return [axes for forms in whole_forms(signature) for form in forms for axes in form.dims]
 
 
@@ -82,7 +82,7 @@ def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> No
     body = function.regions[0]
     local = ([value.type for value in body.arguments], [value.type for value in body.terminator.operands])
     forms = whole_forms(signature)
-    tokens = len(local[0]) - len(forms[0])  # which come first, and are of no shape
+    tokens = len(local[0]) - len(forms[0])  # they come first and have no shape
     codec = SdyCodec(context, {mesh.mesh.name: mesh.mesh})
     types = [
         [*own[:tokens], *(type_.of_shape(form.shape) for form, type_ in zip(values, own[tokens:], strict=True))]
@@ -97,7 +97,7 @@ def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> No
     end = body.terminator
     returned, unused = [*end.operands], 0
     if not taken and not returned:
-        # Without a value in or out, XLA takes it for a part of the whole program, and refuses its calls of Python.
+        # Without an operand or result, XLA takes it for a part of the whole program and refuses its callbacks.
         build = Builder(context_of(end))
         build.point = Point.at(end)
         returned, unused = [build.constant(TensorType((), "i1"), "zero")], 1
@@ -131,9 +131,9 @@ def become_manual(module: Operation, signature: Signature, mesh: PjrtMesh) -> No
 
 
 def _without_empty(body: Block) -> list[int]:
-    """Make arguments without elements in the body itself; returns the numbers of the others.
+    """Create arguments without elements in the body; returns the numbers of the others.
 
-    XLA folds such an argument before it looks at the computation, and refuses one of which no operand is left.
+    XLA folds such an argument early, and refuses a computation without operands.
     """
     kept = [index for index, argument in enumerate(body.arguments) if 0 not in argument.type.shape]
     if len(kept) == len(body.arguments):

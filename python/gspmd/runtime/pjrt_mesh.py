@@ -1,4 +1,4 @@
-"""The one mesh of a module as PJRT gets it, whole axes of which boundaries and replica groups are along."""
+"""The only mesh of a module for PJRT, such that boundaries and replica groups use whole axes of it."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ class PjrtMesh:
     _wholes: dict[Axis, Axis] = dataclasses.field(init=False, repr=False)
 
     def with_cuts(self, axes: Axes) -> PjrtMesh | None:
-        """The mesh cut where these begin and end as well; None where that does not nest with what is cut already."""
+        """The mesh with additional cuts for these axes; None if they do not nest with the existing cuts."""
         try:
             return PjrtMesh(self.source, (*self.lists, axes))
         except ValueError:
             return None
 
     def is_cut_for(self, axes: Axes) -> bool:
-        """Whether these begin and end where the mesh is cut."""
+        """Whether these axes start and end at cuts of the mesh."""
         cut = self.with_cuts(axes)
         return cut is not None and cut.cuts == self.cuts
 
     @property
     def unnamed(self) -> Mesh:
-        """The mesh to be written out in full."""
+        """The mesh in full."""
         return dataclasses.replace(self.mesh, name="")
 
     def whole(self, axes: Axes) -> Axes:
-        """The same by whole axes of the mesh, which is cut for them."""
+        """The same in whole axes of the mesh, which has the cuts for them."""
         return tuple(self._wholes[part] for part in split_at(axes, self.cuts))
 
 
 def mesh_for(source: Mesh, boundaries: Iterable[Axes], groups: Iterable[Axes]) -> PjrtMesh:
-    """The mesh cut for all boundaries, and for those groups that nest with what is before them."""
+    """The mesh with cuts for all boundaries, and for the groups that nest with earlier cuts."""
     mesh = PjrtMesh(dataclasses.replace(source, device_ids=()), tuple(boundaries))
     for axes in groups:
         mesh = mesh.with_cuts(axes) or mesh
@@ -67,7 +67,7 @@ def mesh_for(source: Mesh, boundaries: Iterable[Axes], groups: Iterable[Axes]) -
 
 
 def plain_names(parts: Axes) -> list[str]:
-    """Names for parts of axes that every reader of HLO takes: as `x`, and `x.2` for what is after two of `x`."""
+    """Names for parts of axes that every HLO parser accepts: `x`, and `x.2` for the part after a part of size 2."""
     found: list[str] = []
     for part in parts:
         stem = part.name if _PLAIN.fullmatch(part.name) else "axis"

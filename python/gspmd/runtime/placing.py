@@ -1,4 +1,4 @@
-"""Bring arrays of any kind to the devices as a placement asks, padded where that is uneven."""
+"""Put arrays of any kind onto the devices with a placement, padded if it is uneven."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from gspmd.runtime.sharded_array import (
 
 
 def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padding = "zero") -> ShardedArray:
-    """An array of the host, of JAX, or a ShardedArray that lies in any way, on `devices` as `placement` asks.
+    """A host array, a `jax.Array` or a `ShardedArray` with any placement, moved to `devices` with `placement`.
 
-    What already lies so is used as it is; what is on the devices goes from there, not by the host, unless it is on this
-    process' devices alone and `devices` are of several processes. Padding is filled as `filled` says.
+    An array with that placement is not copied. An array on devices is not moved through the host, unless it is only on
+    devices of this process and `devices` belong to several processes. `filled` is the padding.
     """
     if not isinstance(array, jax.Array):
         return from_host(np.asarray(array), placement, devices, padding)
@@ -44,7 +44,7 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
         return ShardedArray(_seen_as(source, target), shape, placement)
     if placement.unreduced:
         return from_host(np.asarray(array), placement, devices, padding)
-    if not array.size:  # XLA would give every device the whole of a result without elements
+    if not array.size:  # XLA replicates results without elements
         return from_host(np.empty(shape, array.dtype), placement, devices, padding)
     if array.is_fully_addressable and not target.is_fully_addressable:
         return from_host(np.asarray(array), placement, devices, padding)
@@ -59,7 +59,7 @@ def place(array: Any, placement: TensorSharding, devices: Devices, padding: Padd
 
 
 def lies_so(array: jax.Array, placement: TensorSharding, devices: Devices) -> bool:
-    """Whether every device holds what the placement asks for, padding included."""
+    """Whether every device holds its part of the placement, including padding."""
     source = array.padded if isinstance(array, ShardedArray) else array
     wanted = padded_shape(placement, array.shape)
     return source.shape == wanted and _places_alike(source.sharding, jax_sharding(placement, devices), wanted)
@@ -68,10 +68,10 @@ def lies_so(array: jax.Array, placement: TensorSharding, devices: Devices) -> bo
 def from_host(
     array: np.ndarray[Any, Any], placement: TensorSharding, devices: Devices, padding: Padding = "zero"
 ) -> ShardedArray:
-    """Copy a global host array to the devices, padding what is uneven. Other processes are not asked.
+    """Copy a global host array to the devices, padded if uneven, without communication between processes.
 
-    Of an unreduced array, the first summand is the array and the others are zeros. The parts are copied here: the
-    caller may write to the array next, and on CPUs `jax.device_put` uses its memory even with `may_alias=False`.
+    Of an unreduced array, the first summand is the array and the others are zeros. The parts are copied first, because
+    the caller may overwrite the array, and on CPUs `jax.device_put` aliases its memory even with `may_alias=False`.
     """
     shape = padded_shape(placement, array.shape)
     if shape != array.shape:
@@ -89,7 +89,7 @@ def from_host(
 
 
 def _part(padded: np.ndarray[Any, Any], placement: TensorSharding, partition: int) -> np.ndarray[Any, Any]:
-    """What one partition holds of an array that splits evenly."""
+    """The shard of one partition of an evenly split array."""
     part = padded[shard_slices(placement, padded.shape)[partition]]
     is_first = part_indices(placement)[partition][-1] == 0
     return part if is_first else np.zeros_like(part)
@@ -102,9 +102,9 @@ def from_buffers(
     devices: Devices,
     buffers: Sequence[jax.Array],
 ) -> ShardedArray:
-    """The array made of one buffer of the local shape on each of this process' devices, in any order.
+    """The array from one buffer of the local shape on each device of this process, in any order.
 
-    Of a result without elements, XLA gives every device the whole.
+    XLA replicates results without elements.
     """
     if 0 in shape:
         return from_host(np.empty(shape, dtype), placement, devices)
@@ -113,7 +113,7 @@ def from_buffers(
 
 
 def as_passed(array: ShardedArray, form: WholeForm, devices: Devices) -> jax.Array:
-    """The array that XLA takes it for: itself with its padding, or all shards one after the other."""
+    """The array in XLA's form: with its padding, or as the concatenation of all shards."""
     if not form.by_shards:
         return array.padded
     return _joined(form.shape, array.dtype, shards_in_a_row(form, devices), list(array.buffers.values()))
@@ -122,7 +122,7 @@ def as_passed(array: ShardedArray, form: WholeForm, devices: Devices) -> jax.Arr
 def from_passed(
     array: jax.Array, form: WholeForm, shape: tuple[int, ...], placement: TensorSharding, devices: Devices
 ) -> ShardedArray:
-    """The reverse of `as_passed`: the array of global `shape` that a result is."""
+    """The inverse of `as_passed`: the array of global `shape` for a result."""
     if not form.by_shards and 0 not in shape:
         return ShardedArray(array, shape, placement)
     buffers = [shard.data for shard in array.addressable_shards]
@@ -130,7 +130,7 @@ def from_passed(
 
 
 def shards_in_a_row(form: WholeForm, devices: Devices) -> NamedSharding:
-    """How an array of all shards one after the other is split."""
+    """The sharding of a concatenation of all shards."""
     grid = np.empty(len(devices), object)
     grid[:] = devices
     mesh = jax.sharding.Mesh(grid, ("partition",))
@@ -138,7 +138,7 @@ def shards_in_a_row(form: WholeForm, devices: Devices) -> NamedSharding:
 
 
 def _joined(shape: tuple[int, ...], dtype: Any, target: NamedSharding, buffers: Sequence[jax.Array]) -> jax.Array:
-    """One array of buffers, in the memory that they are in."""
+    """One array from buffers, without copies."""
     kind = next((buffer.sharding.memory_kind for buffer in buffers), None)
     target = target if kind in (None, target.memory_kind) else target.with_memory_kind(kind)
     with jax.enable_x64(True):
@@ -146,7 +146,7 @@ def _joined(shape: tuple[int, ...], dtype: Any, target: NamedSharding, buffers: 
 
 
 def _seen_as(array: jax.Array, target: NamedSharding) -> jax.Array:
-    """The same buffers under a sharding that places them alike."""
+    """The same buffers under an equivalent sharding."""
     if array.sharding == target:
         return array
     return _joined(array.shape, array.dtype, target, [shard.data for shard in array.addressable_shards])
@@ -154,19 +154,19 @@ def _seen_as(array: jax.Array, target: NamedSharding) -> jax.Array:
 
 @functools.lru_cache(maxsize=4096)
 def _places_alike(one: Any, other: NamedSharding, shape: tuple[int, ...]) -> bool:
-    """Whether every device has the same part, in whatever order the devices of the two are."""
+    """Whether every device has the same part under both, in any device order."""
     if one.memory_kind != other.memory_kind or one.device_set != other.device_set:
         return False
     if one.is_equivalent_to(other, len(shape)):
         return True
     if any(isinstance(each, NamedSharding) and each.spec.unreduced for each in (one, other)):
-        return False  # JAX has no list of parts of these
+        return False  # JAX cannot list the parts of these
     parts: bool = one.devices_indices_map(shape) == other.devices_indices_map(shape)
     return parts
 
 
 def _is_along(source: Any, target: NamedSharding) -> bool:
-    """Whether one program can lead from one sharding to the other: the devices of both are in one order."""
+    """Whether one program can reshard between the two: their devices are in the same order."""
     return (
         isinstance(source, NamedSharding)
         and source.memory_kind == target.memory_kind
@@ -178,7 +178,7 @@ def _is_along(source: Any, target: NamedSharding) -> bool:
 def _laying(
     shape: tuple[int, ...], wanted: tuple[int, ...], target: NamedSharding, padding: Padding
 ) -> Callable[[jax.Array], jax.Array]:
-    """A program that cuts padding of `shape` off and pads to the wanted shape."""
+    """A program that removes the padding of `shape` and pads to the required shape."""
 
     def lay(array: jax.Array) -> jax.Array:
         value = jax.lax.slice(array, (0,) * len(shape), shape)

@@ -1,4 +1,4 @@
-"""Plain names for the axes of a program that XLA partitions: it ends the process at some that have to be quoted."""
+"""Plain names for the axes of a program that XLA partitions, since it crashes on some names that need quotes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARDINGS = ("in_shardings", "out_shardings")
 
 
 def rename_axes(module: Operation) -> None:
-    """Give axes plain names, if some have others; the program has no shardings but those of manual computations."""
+    """Give axes plain names if needed; the program has no shardings except those of manual computations."""
     codec = codec_of(module)
     names = {name: None for mesh in codec.meshes.values() for name, _ in mesh.axes}
     plain = dict(zip(names, plain_names(tuple(Axis(name, 1, 1) for name in names)), strict=True))

@@ -1,4 +1,4 @@
-"""Programs over the devices of several processes: that all compile the same one, and that waiting comes to an end."""
+"""Programs over devices of several processes: check that all compile the same one, and wait with a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax._src import distributed  # the store that jax.distributed keeps; JAX has no public way to it
+from jax._src import distributed  # the store of jax.distributed, which has no public API
 from jax.errors import JaxRuntimeError
 
 from gspmd.dialect.error_codes import Code
@@ -21,16 +21,16 @@ from gspmd.runtime.arguments import describe
 from gspmd.transforms.ir.signature import Signature
 
 TIMEOUT_S = 300.0
-_HINT = "all processes must compile the same functions in the same order, for arguments alike in shape and sharding"
+_HINT = "all processes must compile the same functions in the same order, for arguments of equal shapes and shardings"
 _LONGEST_PAUSE_S = 0.02
-# How many programs were compiled for the devices of these processes; everywhere the same.
+# The number of programs compiled for the devices of these processes, equal in all of them.
 _programs: dict[tuple[int, ...], Iterator[int]] = defaultdict(itertools.count)
-# The same of runs of programs that tell each other how they ended.
+# The number of runs after which processes exchange their results, equal in all of them.
 _runs: dict[tuple[int, ...], Iterator[int]] = defaultdict(itertools.count)
 
 
 def agree(text: str, name: str, signature: Signature, devices: Sequence[Any], timeout_s: float) -> None:
-    """Make sure that all processes that have one of `devices` are about to compile the program `text` for them.
+    """Check that all processes with one of `devices` are about to compile the program `text` for them.
 
     Errors: ExecutionError, in every process, if they are not, or if one does not come within `timeout_s` seconds.
     """
@@ -51,12 +51,16 @@ def agree(text: str, name: str, signature: Signature, devices: Sequence[Any], ti
     _compare(told, own)
     if late is not None:
         missing = ", ".join(str(process) for process in processes if process not in told)
-        who = f"process {missing} did not come to compile it" if missing else "not all processes went on"
+        who = (
+            f"process {missing} did not reach its compilation"
+            if missing
+            else "not all processes reached its compilation"
+        )
         raise ExecutionError(f"'{name}': {who} within {timeout_s:g} s; {str(late).splitlines()[0]:.200}", hint=_HINT)
 
 
 def exchange(told: str, devices: Sequence[Any], timeout_s: float = TIMEOUT_S) -> dict[int, str]:
-    """What each process that has one of `devices` tells the others after a run; all of them come here, in one order.
+    """Exchange a message after a run among the processes with one of `devices`, which all call this in one order.
 
     Errors: ExecutionError, where one does not come within `timeout_s` seconds.
     """
@@ -73,13 +77,13 @@ def exchange(told: str, devices: Sequence[Any], timeout_s: float = TIMEOUT_S) ->
         raise ExecutionError(
             f"not all processes ended a run within {timeout_s:g} s; {str(error).splitlines()[0]:.200}", hint=_HINT
         ) from None
-    if number:  # which all have read that are here
+    if number:  # all processes have read it by now
         client.key_value_delete(f"{last}/{own}")
     return {int(key.rpartition("/")[2]): value for key, value in client.key_value_dir_get(directory)}
 
 
 def _description(text: str, name: str, signature: Signature, devices: Sequence[Any]) -> dict[str, str]:
-    """What must be the same everywhere, the clearest first."""
+    """The properties that must be equal in all processes, the most informative first."""
     values = {
         f"argument {i}": f"{describe(i, value).partition(': ')[2]} {print_sharding(value.sharding)}"
         for i, value in enumerate(signature.inputs[:100])
@@ -120,7 +124,7 @@ def wait(results: Any, timeout_s: float = TIMEOUT_S) -> Any:
             while not array.is_ready():
                 if time.monotonic() > end:
                     raise ExecutionError(
-                        f"results are not there after {timeout_s:g} s; a process may have died or run another program",
+                        f"results are not available after {timeout_s:g} s; a process may have died or diverged",
                         hint="see the output of the other processes",
                     )
                 time.sleep(pause)

@@ -1,9 +1,8 @@
-"""Which operation a compiler refuses, from what it says or, where it names no place, by compiling less of the program.
+"""Find the operation that a compiler refuses, from its message or by compiling parts of the program.
 
-MLIR's diagnostics begin with a place. XLA prints instructions, with the place that each comes from in its metadata;
-libtpu says "Suspected Python Code Location". Where all of that is missing, as for a custom call that the platform does
-not have, operations are taken out from the beginning on, until the rest is no longer refused in that way: the last one
-taken out is what was refused.
+MLIR's diagnostics start with a location. XLA prints instructions with the location in their metadata; libtpu prints
+"Suspected Python Code Location". Without any of these, as for a custom call that the platform lacks, operations are
+removed from the start of the program until the error disappears: the last one removed was refused.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import source_location
 
 REFUSED = (JaxRuntimeError, ValueError, ir.MLIRError)
-"""What jaxlib raises for a program that is not taken."""
+"""The exceptions of jaxlib for a refused program."""
 Compile = Callable[[ir.Module], Any]
 
 _PATIENCE_S = 30.0
@@ -46,15 +45,15 @@ _SUSPECTED = re.compile(r"Suspected Python Code Location:\s*(?P<file>\S+?):(?P<l
 
 
 def refused_option(error: Exception) -> UsageError | None:
-    """What a compiler says of its options, if that is what it says."""
+    """The error for wrong compiler options, if the message is about these."""
     found = _NO_OPTION.search(" ".join(str(error).split()))
     return None if found is None else UsageError(f"the compiler does not take its options: {found[1]}")
 
 
 def refusal(error: Exception, module: ir.Module, compile_: Compile, compiler: str = "PJRT") -> Error:
-    """What to raise for what `compile_` raised of a module, with the operation and its place where they can be found.
+    """The error for an exception of `compile_` on a module, with the operation and its location if found.
 
-    The module is one that was compiled, and did not change by that.
+    The module is the compiled one, unchanged.
     """
     if (wrong := refused_option(error)) is not None:
         return wrong
@@ -65,9 +64,11 @@ def refusal(error: Exception, module: ir.Module, compile_: Compile, compiler: st
         return _error(compiler, None, first, _place(found))
     instruction = _INSTRUCTION.search(text)
     if instruction and (found := _METADATA.search(text, instruction.end())):
-        said = first[: instruction.end("op")]  # without operands, layouts and what else is printed of it
+        said = first[: instruction.end("op")]  # without operands, layouts and other details
         return _error(compiler, instruction["op"], said, _place(found))
-    narrowed = not _NO_OPERATION.match(str(error)) and jax.process_count() == 1  # others would wait for this one
+    narrowed = (
+        not _NO_OPERATION.match(str(error)) and jax.process_count() == 1
+    )  # other processes would wait for this one
     last = _last_refused(module, compile_, first) if narrowed else None
     if last is None:
         return _error(compiler, None, first, None)
@@ -86,7 +87,7 @@ def _place(found: re.Match[str]) -> SourceLocation:
 
 
 def _last_refused(module: ir.Module, compile_: Compile, said: str) -> Any:
-    """The last operation, at any depth, that is refused so; None where it takes too long, or it is none of them."""
+    """The operation, at any depth, that causes the error; None if the search takes too long or finds none."""
     until = time.monotonic() + _PATIENCE_S
     with module.context, ir.Location.unknown():
         source, top = module.operation.get_asm(enable_debug_info=True), model_of(module)
@@ -105,7 +106,7 @@ def _last_refused(module: ir.Module, compile_: Compile, said: str) -> Any:
 
 
 def _is_refused(source: str, count: int, compile_: Compile, said: str) -> bool:
-    """Whether a module without the first `count` candidates is refused so."""
+    """Whether a module without the first `count` candidates causes the same error."""
     try:
         compile_(_without(source, count))
     except REFUSED as error:
@@ -114,7 +115,7 @@ def _is_refused(source: str, count: int, compile_: Compile, said: str) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """The first line of a message, with what was raised for a traceback that follows."""
+    """The first line of a message, with the exception of a traceback in it."""
     first, *others = _text(error).splitlines()
     if _TRACEBACK in first:
         raised = next((line for line in others if line and not line[0].isspace()), "an exception in Python")
@@ -127,12 +128,12 @@ def _text(error: Exception) -> str:
 
 
 def _words(text: str) -> str:
-    """What was said, without the numbers that XLA gives to instructions."""
+    """The message without XLA's instruction numbers."""
     return re.sub(r"\d+", "", text)
 
 
 def _candidates(module: Operation) -> list[Operation]:
-    """What can be taken out: operations that make tensors, in loops and branches, too, but not these."""
+    """The removable operations: those that define tensors, also inside loops and branches, but not these themselves."""
     found: list[Operation] = []
 
     def visit(op: Operation) -> None:
@@ -148,7 +149,7 @@ def _candidates(module: Operation) -> list[Operation]:
 
 
 def _without(source: str, count: int) -> ir.Module:
-    """The module with ones, which nothing is known of, in place of what its first `count` candidates make."""
+    """The module with opaque ones in place of the results of its first `count` candidates."""
     module = ir.Module.parse(source)
     build = Builder(module.context)
     with in_memory(module) as top:

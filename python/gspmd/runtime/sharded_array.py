@@ -1,4 +1,4 @@
-"""A global array whose shards live on devices, uneven and permuted ones included, and which JAX takes as its own."""
+"""A global array whose shards may be uneven or in any device order, and which JAX accepts as its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import core, dtypes, sharding_impls  # to be taken for one of JAX's arrays; there is no public way
+from jax._src import core, dtypes, sharding_impls  # makes JAX accept the class as an array; there is no public API
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from gspmd.dialect.axes import Axes, Axis, atoms, split_at
@@ -28,10 +28,10 @@ _LARGEST_PRINTED = 1 << 20  # bytes; JAX's own limit
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shard:
-    """What one partition holds: `index` is where its elements belong in the global array.
+    """The shard of one partition: `index` is its position in the global array.
 
-    `padded` is the buffer on `device`, which has the local shape and is valid in `valid` only. Copies of a part have
-    different `replica_id`s. On a device of another process, `padded` and `data` are None, else jax.Arrays.
+    `padded` is the buffer on `device`, with the local shape, of which only `valid` is valid. Replicas have different
+    `replica_id`s. On a device of another process, `padded` and `data` are None, else jax.Arrays.
     """
 
     partition: int
@@ -46,7 +46,7 @@ class Shard:
 
     @property
     def data(self) -> Any:
-        """The valid elements, on the device: the buffer itself where it has no padding."""
+        """The valid elements, on the device: the buffer itself if it has no padding."""
         if self.padded is None:
             return None
         return _trimmed(self.padded, tuple(part.stop for part in self.valid), self.padded.sharding)
@@ -59,19 +59,19 @@ class Shard:
 class ShardedArray(jax.Array):
     """An array of global `shape`, split as `placement` says: a jax.Array whose shards need not be even.
 
-    It wraps one jax.Array, `padded`: the array, filled up at the end of every dimension until it splits into shards
-    of ceil(size / shards). What the padding holds is unknown. Over a mesh with device ids, the padded array's mesh has
-    the devices in that order.
+    It wraps one jax.Array, `padded`: the array, padded at the end of every dimension to shards of ceil(size / shards).
+    The content of the padding is unknown. Over a mesh with device ids, the mesh of the padded array has the devices in
+    that order.
 
-    JAX takes it wherever it takes its own arrays, and computes with the array without its padding, `to_jax()`, which
-    is made on the devices; results are ordinary jax.Arrays. `gspmd.jit` and what `gspmd.compile` returns take the
-    shards as they are. An array given to a donated argument is deleted: using it again raises ExecutionError.
+    JAX accepts it like its own arrays and computes with `to_jax()`, the array without padding, which is created on the
+    devices; results are ordinary jax.Arrays. Functions of `gspmd.jit` and `gspmd.compile` use the shards directly. An
+    array given to a donated argument is deleted: using it again raises ExecutionError.
 
     Errors: UsageError for a padded array of another shape than `placement` makes of `shape`, or without a mesh.
     """
 
     __slots__ = ("__weakref__", "_padded", "_placement", "_shape")
-    __array_priority__ = 100  # as JAX's: NumPy's operators leave it to ours
+    __array_priority__ = 100  # as in JAX: NumPy's operators defer to ours
 
     def __init__(self, padded: jax.Array, shape: Sequence[int], placement: TensorSharding) -> None:
         expected = padded_shape(placement, tuple(shape))
@@ -97,7 +97,7 @@ class ShardedArray(jax.Array):
 
     @property
     def placement(self) -> TensorSharding:
-        """How the array lies on the devices, uneven dimensions included."""
+        """The placement of the array on the devices, including uneven dimensions."""
         return self._placement
 
     @property
@@ -115,9 +115,9 @@ class ShardedArray(jax.Array):
         return _assignment(_named(self._padded).mesh, self._placement.mesh.device_ids)
 
     def to_jax(self) -> jax.Array:
-        """The array as an ordinary one of JAX: the same buffers where shards are even, else cut on the devices.
+        """The array as an ordinary jax.Array: the same buffers if shards are even, else without padding.
 
-        Where the devices are of several processes and shards are uneven, all processes have to call it.
+        If the devices belong to several processes and shards are uneven, all processes have to call it.
         """
         return _trimmed(self.padded, self._shape, self.sharding)
 
@@ -133,11 +133,11 @@ class ShardedArray(jax.Array):
 
     @property
     def weak_type(self) -> bool:
-        return bool(self._padded.aval.weak_type)  # arrays of random keys have it there only
+        return bool(self._padded.aval.weak_type)  # only arrays of random keys have it
 
     @property
     def aval(self) -> Any:
-        """What `jax.typeof` says, that of `to_jax()`."""
+        """The result of `jax.typeof`, as for `to_jax()`."""
         shaped = core.ShapedArray(self._shape, self.dtype, weak_type=self.weak_type)
         return core.update_aval_with_sharding(shaped, self.sharding)
 
@@ -170,7 +170,7 @@ class ShardedArray(jax.Array):
 
     @property
     def device(self) -> Any:
-        """As JAX has it: the device if there is one only, else the sharding."""
+        """As in JAX: the device if there is only one, else the sharding."""
         devices = self.device_assignment
         return devices[0] if len(devices) == 1 else self.sharding
 
@@ -190,7 +190,7 @@ class ShardedArray(jax.Array):
         return str(self.device_assignment[0].platform)
 
     def on_device_size_in_bytes(self) -> int:
-        """The memory that all devices together use for it, padding included."""
+        """The memory of the array on all devices, including padding."""
         return int(self.padded.on_device_size_in_bytes())
 
     @property
@@ -253,7 +253,7 @@ class ShardedArray(jax.Array):
         self.padded.copy_to_host_async()
 
     def copy(self) -> ShardedArray:
-        """A copy that lies as this one does."""
+        """A copy with the same placement."""
         with at_once():
             return ShardedArray(self.padded.copy(), self._shape, self._placement)
 
@@ -264,9 +264,9 @@ class ShardedArray(jax.Array):
         return self.copy()
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """The global array on the host, in memory of its own: shards joined, one copy among replicas.
+        """The global array on the host, in new memory, from one replica of each shard.
 
-        Errors: ExecutionError where a part is on devices of other processes only.
+        Errors: ExecutionError if a part is only on devices of other processes.
         """
         padded, parts = self.padded, layout.part_indices(self._placement)
         missing = {*parts} - {parts[i] for i in self.buffers}
@@ -280,7 +280,7 @@ class ShardedArray(jax.Array):
         return np.array(np.asarray(padded)[tuple(map(slice, self._shape))])
 
     def _sum(self) -> np.ndarray[Any, Any]:
-        """What devices hold of an unreduced array, added up, one copy among replicas."""
+        """The sum of the summands of an unreduced array, from one replica of each."""
         result = np.zeros(self._shape, self.dtype)
         for shard, replica in zip(self.shards, self._replica_ids(), strict=True):
             if replica == 0:
@@ -317,7 +317,7 @@ class ShardedArray(jax.Array):
         return reversed(self.to_jax())
 
     def __reduce__(self) -> Any:
-        return self.to_jax().__reduce__()  # as JAX's arrays: the value is pickled, not where it lies
+        return self.to_jax().__reduce__()  # as for JAX's arrays: the value is pickled, not its placement
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.to_jax().__dlpack__(**options)
@@ -354,7 +354,7 @@ class ShardedArray(jax.Array):
         return f"{start}{', '.join(words)})"
 
     def _is_printable(self) -> bool:
-        """Whether its elements are here, and few enough to look at."""
+        """Whether its elements are available and few enough to print."""
         here = not self.is_deleted() and (self.is_fully_addressable or self.is_fully_replicated)
         return here and self.nbytes < _LARGEST_PRINTED
 
@@ -364,7 +364,7 @@ def _described(placement: TensorSharding) -> str:
 
 
 def _of_value(name: str, declared: Any) -> Any:
-    """A method or property of jax.Array, of the array that `to_jax` returns."""
+    """A method or property of jax.Array, forwarded to `to_jax()`."""
     if isinstance(declared, property):
         return property(lambda array: getattr(array.to_jax(), name), doc=declared.__doc__)
 
@@ -375,33 +375,33 @@ def _of_value(name: str, declared: Any) -> Any:
     return method
 
 
-# Operators, indexing, and whatever else JAX's arrays can do that nothing above says.
+# Operators, indexing, and all other methods of JAX's arrays that are not defined above.
 for _name, _declared in vars(jax.Array).items():
     if _name not in vars(ShardedArray) and (callable(_declared) or isinstance(_declared, property)):
         setattr(ShardedArray, _name, _of_value(_name, _declared))
 
-# Traced functions see the type of the value, and programs that JAX compiles get the value.
+# Traced functions see the type of `to_jax()`, and programs compiled by JAX get its value.
 core.pytype_aval_mappings[ShardedArray] = lambda array: array.aval
 dtypes.register_canonicalize_value_handler(ShardedArray, ShardedArray.to_jax)
 
 
 @functools.lru_cache(maxsize=4096)
 def padded_shape(placement: TensorSharding, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the padded array: as many shards of ceil(size / shards) as a dimension has."""
+    """The shape of the padded array: the number of shards times ceil(size / shards) in each dimension."""
     local = placement.local_shape(shape)
     return tuple(n * k for n, k in zip(local, placement.shard_counts(), strict=True))
 
 
 def jax_can_hold(placement: TensorSharding, shape: tuple[int, ...]) -> bool:
-    """Whether a jax.Array can be split so: all shards are equal."""
+    """Whether a jax.Array can have this placement: all shards have equal sizes."""
     return placement.divides(shape)
 
 
 @functools.lru_cache(maxsize=4096)
 def jax_sharding(placement: TensorSharding, devices: Devices, known: jax.sharding.Mesh | None = None) -> NamedSharding:
-    """The placement as JAX's NamedSharding: over the `known` mesh, if it has the axes that are used.
+    """The placement as a NamedSharding: over the `known` mesh, if it has the axes used.
 
-    Else an axis of which only parts are used is cut in the mesh: the parts of `x` cut at 2 are called `x:(1)2`,
+    Otherwise an axis of which parts are used is cut in the mesh: the parts of `x` cut at 2 are called `x:(1)2`,
     `x:(2)4`.
     """
     mesh = placement.mesh
@@ -417,20 +417,20 @@ def jax_sharding(placement: TensorSharding, devices: Devices, known: jax.shardin
     unreduced = frozenset(_spec_entry(split_at(placement.unreduced, cuts), placement) or ())
     spec = PartitionSpec(*dims, unreduced=unreduced)
     names = tuple(print_axis_name(part, mesh) for part in parts)
-    # JAX takes a mesh without axes for none at all.
+    # JAX treats a mesh without axes as no mesh.
     sizes = [part.size for part in parts] or [1]
-    # JAX takes unreduced axes of explicit meshes only.
+    # JAX accepts only unreduced axes of type Explicit.
     types = (AxisType.Explicit if unreduced else AxisType.Auto,) * len(sizes)
     return NamedSharding(jax.sharding.Mesh(grid.reshape(sizes), names or ("device",), axis_types=types), spec)
 
 
 def _has_axes(known: jax.sharding.Mesh, placement: TensorSharding) -> bool:
-    """Whether the mesh is the placement's, but for axes of size 1, and the placement uses whole axes of it."""
+    """Whether the mesh equals the placement's up to axes of size 1, and the placement uses whole axes of it."""
     wide = [[axis for axis in axes if axis[1] > 1] for axes in (known.shape_tuple, placement.mesh.axes)]
     if wide[0] != wide[1] or not all(map(placement.mesh.is_full, placement.used_axes())):
         return False
     types = dict(zip(known.axis_names, known.axis_types, strict=True))
-    # JAX takes unreduced axes of explicit meshes only.
+    # JAX accepts only unreduced axes of type Explicit.
     return all(types[axis.name] == AxisType.Explicit for axis in placement.unreduced)
 
 
@@ -441,7 +441,7 @@ def unreduced_axes(array: jax.Array) -> tuple[str, ...]:
 
 
 def _short(entries: Iterable[tuple[str, ...] | None]) -> list[tuple[str, ...] | None]:
-    """A spec without the dimensions at its end that are not split, as JAX writes those of results."""
+    """A spec without trailing dimensions that are not split, as JAX writes specs of results."""
     found = list(entries)
     while found and found[-1] is None:
         found.pop()
@@ -454,7 +454,7 @@ def _spec_entry(axes: Axes, placement: TensorSharding) -> tuple[str, ...] | None
 
 @functools.lru_cache(maxsize=4096)
 def even_part(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
-    """The sharding without what does not divide the shape: of each dimension, the axes up to the first that does not.
+    """The sharding without uneven axes: for each dimension, the axes up to the first that does not divide it.
 
     Returns the same object where everything divides.
     """
@@ -491,7 +491,7 @@ def _assignment(mesh: jax.sharding.Mesh, device_ids: tuple[int, ...]) -> Devices
 def _trimmed(padded: jax.Array, shape: tuple[int, ...], target: Any) -> jax.Array:
     if padded.shape == shape:
         return padded
-    if 0 in shape:  # XLA would give every device the whole of it, which JAX could not put together
+    if 0 in shape:  # XLA would replicate it, which JAX could not assemble
         nothing = np.empty(shape, padded.dtype)
         with at_once():
             return jax.make_array_from_callback(shape, target, nothing.__getitem__)
@@ -501,7 +501,7 @@ def _trimmed(padded: jax.Array, shape: tuple[int, ...], target: Any) -> jax.Arra
 
 @contextlib.contextmanager
 def at_once() -> Iterator[None]:
-    """Run what JAX is given on arrays that are there, whatever function or mesh it is tracing in, and in all dtypes."""
+    """Run JAX operations on concrete arrays, outside of any trace or mesh context, in all dtypes."""
     none = jax.sharding.Mesh(np.empty((), object), ())
     with (
         jax.ensure_compile_time_eval(),
@@ -522,6 +522,6 @@ def _trimming(shape: tuple[int, ...], target: Any) -> Callable[[jax.Array], jax.
 
 @functools.lru_cache(maxsize=256)
 def local_partitions(devices: Devices) -> Sequence[int]:
-    """The partitions whose devices belong to this process."""
+    """The partitions on devices of this process."""
     process = devices[0].client.process_index()
     return tuple(i for i, device in enumerate(devices) if device.process_index == process)

@@ -1,4 +1,4 @@
-"""The program under the annotations: what a module computes, said for one device."""
+"""Remove annotations: the program for one device that a module computes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionari
 from gspmd.transforms.parsing.attribute_text import as_dictionary, text_of
 from gspmd.transforms.parsing.mlir import source_location
 
-# Operations that say where a value lives and hand on its first operand.
+# Operations that only set the memory of their first operand and return it.
 _IDENTITY_OPS = STEPS | {
     "sdy.sharding_constraint",
     "sdy.propagation_barrier",
@@ -39,12 +39,12 @@ _DROPPED_ATTRIBUTES = ("mhlo.sharding", "mhlo.num_partitions", "mhlo.num_replica
 
 
 def has_manual_regions(module: Operation) -> bool:
-    """Whether parts of the program are written for one device of many (`shard_map`)."""
+    """Whether the program has manual regions (`shard_map`)."""
     return any(_is_manual(op) for op in _operations(module))
 
 
 def strip(module: Operation) -> None:
-    """Take every annotation of sharding and donation out of `module`, in place.
+    """Remove all annotations of sharding and donation from `module`, in place.
 
     Errors: Unsupported for a program with manual regions: what those compute depends on the mesh.
     """
@@ -60,7 +60,7 @@ def strip(module: Operation) -> None:
 
 
 def strip_outside_manual_regions(module: Operation) -> Mesh:
-    """Take every annotation out but the manual regions and their meshes; returns the program's mesh.
+    """Remove all annotations except manual regions and their meshes; returns the mesh of the program.
 
     Errors: Unsupported for manual regions of other forms than `sdy.manual_computation`, or for
     programs whose manual regions are over meshes of different size.
@@ -112,14 +112,14 @@ def _strip(module: Operation, keep_manual: bool) -> None:
 
 
 def _call_decomposition(op: Operation) -> None:
-    """A composite is its decomposition, which XLA does not look at where it knows an operation of that name."""
+    """Replace a composite by its decomposition, which XLA ignores if it knows an operation of that name."""
     types, callee = [value.type for value in op.results], {"callee": op.attributes["decomposition"]}
     call = Operation("func.call", op.operands, types, callee, op.location).insert(Point.at(op))
     op.replace(call.results)
 
 
 def _operations(module: Operation) -> list[Operation]:
-    """All operations inside the module, inner ones before those that hold them."""
+    """All operations inside the module, inner ones before the enclosing ones."""
 
     def inside(op: Operation) -> Iterator[Operation]:
         for region in op.regions:
@@ -168,7 +168,7 @@ def _is_annotation(name: str) -> bool:
 
 
 def _frontend(attributes: Mapping[str, Attribute]) -> ir.DictAttr:
-    """Frontend attributes without those that carry Shardy's attributes."""
+    """Frontend attributes without Shardy's."""
     entries = as_dictionary(attributes["mhlo.frontend_attributes"])
     return ir.DictAttr.get({name: attr for name, attr in entries.items() if not _is_annotation(name)})
 

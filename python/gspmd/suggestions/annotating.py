@@ -1,4 +1,4 @@
-"""One more annotation in a program as it was given: an argument's sharding, or a constraint behind an operation."""
+"""Add an annotation to a given program: the sharding of an argument, or a constraint after an operation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gspmd.transforms.parsing.attribute_text import as_dictionary
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GivenValue:
-    """A value of the program as it was given.
+    """A value of the given program.
 
-    It is result `result` of number `operation` of the `given_operations`, or argument `result` of @main where
-    `operation` is None. It comes from `location`, where that is known. `name` is as `gspmd explain` calls it, `label`
-    as the framework does.
+    It is result `result` of operation number `operation` of the `given_operations`, or argument `result` of @main if
+    `operation` is None. `location` is that of its producer, if known. `name` is the name in `gspmd explain`, `label`
+    that of the framework.
     """
 
     operation: int | None
@@ -35,8 +35,8 @@ class GivenValue:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The numbers of the operation that makes it, and of the result."""
-        assert self.operation is not None, "it is no argument"
+        """The numbers of its producer and of the result."""
+        assert self.operation is not None, "it is not an argument"
         return self.operation, self.result
 
     @property
@@ -49,7 +49,7 @@ class GivenValue:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueAnnotation:
-    """A sharding for a value of the given program, and for `more` that are of the same role, as in other layers."""
+    """A sharding for a value of the given program, and for `more` of the same role, as in other layers."""
 
     value: GivenValue
     sharding: TensorSharding
@@ -61,18 +61,18 @@ class ValueAnnotation:
 
     @property
     def single(self) -> list[ValueAnnotation]:
-        """One for each value."""
+        """One annotation for each value."""
         return [ValueAnnotation(value, self.sharding) for value in (self.value, *self.more)]
 
     @property
     def sdy(self) -> str:
-        """What says so in the program's text: the attribute of an argument, or the operation behind another value."""
+        """The annotation in the program's text: the attribute of an argument, or a constraint on a value."""
         if self.value.operation is None:
             return print_argument_sharding(self.sharding)
         return print_constraint(self.value.name, self.sharding)
 
     def apply(self, module: ir.Module) -> None:
-        """Write it into the module, in which nothing else changes."""
+        """Write it into the module, without other changes."""
         values = (self.value, *self.more)
         if self.value.operation is None:
             with module.context, ir.Location.unknown():
@@ -82,7 +82,7 @@ class ValueAnnotation:
 
 
 def constrain_results(module: ir.Module, shardings: Mapping[tuple[int, int], TensorSharding]) -> None:
-    """Constrain what operations make, by the numbers of the `given_operations` and of their results."""
+    """Constrain results, by the numbers of the `given_operations` and of their results."""
     with module.context, ir.Location.unknown():
         wanted = {number for number, _ in shardings}
         found = {index: op for index, (_, op) in enumerate(given_operations(module)) if index in wanted}

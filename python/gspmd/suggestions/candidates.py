@@ -1,9 +1,9 @@
-"""Which annotations are worth a try, the most promising first, by the decision problem of the program.
+"""The candidate annotations, ranked by the decision problem of the program.
 
-Arguments that are not annotated lie as they are decided upon when the program is partitioned: no finer than
-propagation has them. What it would cost if one role of them, in all layers, lay otherwise is a solution of the problem
-in which only that one is free. So every role is looked at. Values inside are what such solutions make of them. Other
-ways to split these, and what no axis divides, have no such price and come last.
+When a program is partitioned, arguments without an annotation are split over no more devices than by propagation. For
+each role, the problem is solved with the sharding of only that role as a variable, which gives the cost of annotating
+it. Candidates for values inside are their shardings in these solutions. Other shardings, and dimensions that no axis
+divides, have no such price and come last.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from gspmd.plan_search.roles import DecidedRole
 from gspmd.suggestions.annotating import GivenValue, ValueAnnotation
 from gspmd.transforms.decide.objective import BYTES_ALONE
 
-_WAYS = 2  # of each role that are tried, the best ones
-_INSIDE = 3  # solutions whose values inside are tried as constraints
-_SINGLE = 4  # values of a kind that are also tried one by one
+_WAYS = 2  # shardings of each role that are tried, the best first
+_INSIDE = 3  # solutions whose shardings of values inside become candidates
+_SINGLE = 4  # largest kind whose values are also tried one by one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PromisingAnnotation:
-    """An annotation to try, and what the program costs with it by the problem: seconds, or bytes."""
+    """A candidate, and the cost of the program with it by the problem: seconds, or bytes."""
 
     annotation: ValueAnnotation
     cost: float
 
 
 class Candidates:
-    """What could be annotated in a program to save a figure: `time`, `bytes` or `memory`.
+    """The candidates for reducing a figure of a program: `time`, `bytes` or `memory`.
 
-    `known` is the program as it is, partitioned, and `problem` the one with free arguments.
+    `known` is the partitioned program, and `problem` the one with arguments as variables.
     """
 
     def __init__(self, known: Explanation, problem: PlanProblem, save: str) -> None:
@@ -46,7 +46,7 @@ class Candidates:
         self._now = {number: self._as_it_is(known, role) for number, role in enumerate(self._roles) if role.arguments}
 
     def all(self) -> list[PromisingAnnotation]:
-        """Every candidate, the most promising first."""
+        """All candidates, the most promising first."""
         base = self._solved(None, [])
         found, solutions = [], [(self._cost(base), base)]
         for number, role in enumerate(self._roles):
@@ -69,7 +69,7 @@ class Candidates:
         return list(best.values())
 
     def _solved(self, free: int | None, banned: list[TensorSharding]) -> Choice:
-        """The best solution where all arguments lie as they do, but for one role, which may lie in no banned way."""
+        """The best solution that changes only one role, whose sharding may not be one of the banned ones."""
         hardware = BYTES_ALONE.hardware if self._save == "bytes" else None
         price_s = 1.0 if self._save == "memory" else 0.0
         return self._problem.choose(self._mask(free, banned), price_s, hardware)
@@ -89,7 +89,7 @@ class Candidates:
         return choice.held_bytes if self._save == "memory" else choice.cost_s
 
     def _as_it_is(self, known: Explanation, role: DecidedRole) -> TensorSharding:
-        """How the arguments of a role lie when the program is partitioned."""
+        """The sharding of a role in the partitioned program."""
         explainer, solver = known.explainer, known.explainer.completion.solver
         slot = explainer.program.slot_of(explainer.program.body.arguments[role.arguments[0]])
         completed = solver.interner.values[solver.state[slot]].closed()
@@ -107,7 +107,7 @@ class Candidates:
         return ValueAnnotation(values[0], sharding, tuple(values[1:]))
 
     def _inside(self, choice: Choice) -> Iterator[ValueAnnotation]:
-        """The kinds of values inside that are split, and values of small kinds, as a solution has them."""
+        """Kinds of values inside that are split in a solution, and single values of small kinds."""
         for role, sharding in zip(self._roles, choice.state, strict=True):
             if role.values and sharding is not None and sharding.used_axes():
                 yield from self._values(role, sharding)
@@ -119,7 +119,7 @@ class Candidates:
             yield ValueAnnotation(value, sharding)
 
     def _others(self) -> Iterator[ValueAnnotation]:
-        """Values inside, and dimensions of arguments that no axis divides, with one axis on one dimension."""
+        """Values inside, and arguments that no axis divides, with one axis on one dimension."""
         mesh = self._problem.mesh
         for number, role in enumerate(self._roles):
             for dimension, size in enumerate(role.type.shape):

@@ -1,8 +1,8 @@
-"""An annotation as a change of the Python that JAX traced: the expression that makes the value, in a constraint.
+"""An annotation as a change of the Python source: a constraint around the expression of the value.
 
-The value of an expression is found by where its operations come from. Of those of one expression, which may be many,
-its value is what the rest of the program uses. Where that is more than one value, or the expression was evaluated more
-than once, a constraint in the source would be another one than was tried, and there is no patch.
+Operations have the locations of their expressions. The value of an expression is the result of its operations that the
+rest of the program uses. If there are several such values, or the expression was evaluated more than once, a constraint
+in the source would differ from the one that was tried, so there is no patch.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gspmd.transforms.ir.program import CALLS, SPLITTABLE
 _FRAME = re.compile(r'("(?:[^"\\]|\\.)*"):(\d+):(\d+) to (\d*):(\d+)')
 _LIBRARIES = ("site-packages", "dist-packages")
 _HERE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-GRADIENT = "transpose("  # what JAX calls the way back of a derivative
+GRADIENT = "transpose("  # JAX's name of the backward pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourcePatch:
-    """Lines of a file, from number `line` on, and what they become."""
+    """Lines of a file, from number `line` on, and their replacement."""
 
     file: str
     line: int
@@ -50,7 +50,7 @@ class SourcePatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Expression:
-    """Where an expression stands: lines count from 1, columns, in bytes, from 0."""
+    """The range of an expression: lines count from 1, columns, in bytes, from 0."""
 
     file: str
     line: int
@@ -60,7 +60,7 @@ class _Expression:
 
 
 class _Wrapped(NamedTuple):
-    """An expression, and the annotations of its values, which are alike."""
+    """An expression, and the equal annotations of its values."""
 
     place: _Expression
     annotations: tuple[ValueAnnotation, ...]
@@ -68,7 +68,7 @@ class _Wrapped(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _Evaluated:
-    """What a function has of an expression: its operations, from where it was reached, and values used elsewhere."""
+    """The operations of an expression in a function, its callers, and its values that are used elsewhere."""
 
     operations: list[str] = dataclasses.field(default_factory=list)
     chains: set[tuple[str, ...]] = dataclasses.field(default_factory=set)
@@ -76,12 +76,12 @@ class _Evaluated:
 
     @property
     def is_once(self) -> bool:
-        """Whether it was evaluated once, as far as that can be seen: reached in one way, no operations repeated."""
+        """Whether it appears to be evaluated once: it has one caller, and no operation is repeated."""
         return len(self.chains) == 1 and not _is_periodic(self.operations)
 
 
 class SourceLines:
-    """The expressions that the operations of a given program come from."""
+    """The expressions of the operations of a given program."""
 
     def __init__(self, module: ir.Module) -> None:
         self._places: list[tuple[str, _Expression | None]] = []
@@ -98,7 +98,7 @@ class SourceLines:
             if expression is not None:
                 evaluated = self._evaluated[function, expression]
                 evaluated.chains.add(chain)
-                if op.name not in SPLITTABLE:  # of which JAX makes one for several uses
+                if op.name not in SPLITTABLE:  # JAX shares one of these among several uses
                     evaluated.operations.append(op.name)
         for number, (_, op) in enumerate(operations):
             function, expression = self._places[number]
@@ -108,20 +108,20 @@ class SourceLines:
                         self._evaluated[function, expression].used.add((number, index))
 
     def _is_elsewhere(self, user: int | None, expression: _Expression) -> bool:
-        """Whether a use is of the value of the expression: by another one, or by what ends a block."""
+        """Whether a use is outside of the expression: by another expression, or by a terminator."""
         if user is None:
             return True
         _, other = self._places[user]
         return other is not None and other != expression
 
     def patch(self, annotation: ValueAnnotation) -> SourcePatch | None:
-        """The source with the value's expression in a constraint; None where it cannot be told which that is."""
+        """The source with a constraint around the value's expression; None if the expression cannot be identified."""
         return self.patches([annotation]).get(annotation)
 
     def patches(self, annotations: Iterable[ValueAnnotation]) -> dict[ValueAnnotation, SourcePatch]:
-        """The same for several together: those whose expressions share lines have one patch, with all constraints.
+        """The same for several annotations; expressions that share lines have one patch with all constraints.
 
-        Left out are annotations whose expression cannot be told, or is to have another constraint too.
+        Annotations whose expression cannot be identified, or has two different constraints, are left out.
         """
         wanted: dict[_Expression, list[ValueAnnotation]] = {}
         for each in annotations:
@@ -132,7 +132,7 @@ class SourceLines:
         return {each: patch for group, patch in changes for wrapping in group for each in wrapping.annotations}
 
     def _expression_of(self, annotation: ValueAnnotation) -> _Expression | None:
-        """The expression whose value is annotated, if it has no other and was evaluated once."""
+        """The expression of the value, if it has only this value and was evaluated once."""
         value = annotation.value
         if value.operation is None:
             return None
@@ -147,7 +147,7 @@ class SourceLines:
 
 
 def _is_periodic(items: Sequence[object]) -> bool:
-    """Whether the items are some of them, repeated."""
+    """Whether the items repeat a shorter sequence."""
     count = len(items)
     return any(
         count % period == 0 and all(items[i] == items[i - period] for i in range(period, count))
@@ -156,7 +156,7 @@ def _is_periodic(items: Sequence[object]) -> bool:
 
 
 def spec_text(sharding: TensorSharding, name: str = "jax.P") -> str:
-    """As JAX writes it: `jax.P("x", None, ("y", "z"))`."""
+    """The spec in JAX's notation: `jax.P("x", None, ("y", "z"))`."""
     return f"{name}({', '.join(_entries(sharding))})"
 
 
@@ -169,12 +169,12 @@ def _entries(sharding: TensorSharding) -> list[str]:
 
 
 def jax_can_say(sharding: TensorSharding, shape: tuple[int, ...]) -> bool:
-    """Whether JAX has it: whole axes, and shards of one size."""
+    """Whether JAX can express it: whole axes, and even shards."""
     return sharding.divides(shape) and all(map(sharding.mesh.is_full, sharding.used_axes()))
 
 
 def _expression(location: str) -> tuple[_Expression | None, tuple[str, ...]]:
-    """The innermost place that is in no library, with the expression's end, and the places that it was reached from."""
+    """The innermost frame outside of libraries, with the end of the expression, and its callers."""
     frames = _FRAME.findall(location)
     for number, (quoted, line, column, end_line, end_column) in enumerate(frames):
         file = unquote(quoted)
@@ -186,7 +186,7 @@ def _expression(location: str) -> tuple[_Expression | None, tuple[str, ...]]:
 
 
 def _by_lines(wrapped: Iterable[_Wrapped]) -> list[list[_Wrapped]]:
-    """Those that share lines together, in the order of the source."""
+    """The expressions grouped by shared lines, in source order."""
     groups: list[list[_Wrapped]] = []
     end = 0
     for each in sorted(wrapped, key=lambda each: (each.place.file, each.place.line)):
@@ -200,7 +200,7 @@ def _by_lines(wrapped: Iterable[_Wrapped]) -> list[list[_Wrapped]]:
 
 
 def _patched(group: Sequence[_Wrapped]) -> SourcePatch:
-    """The lines of some expressions that share lines, and these with a constraint around each expression."""
+    """The lines of a group of expressions, and the lines with a constraint around each expression."""
     first = group[0].place
     source = _Source.of(first.file)
     assert source is not None, "the expressions stand in it"
@@ -213,7 +213,7 @@ def _patched(group: Sequence[_Wrapped]) -> SourcePatch:
 
 
 def _insertions(group: Sequence[_Wrapped], source: _Source) -> list[tuple[int, int, str]]:
-    """What stands before and after the expressions, by line and column; of those that start or end alike, nested."""
+    """The insertions before and after the expressions, by line and column; nested if positions coincide."""
     found = []
     for place, alike in group:
         start, end = (place.line, place.column), (place.end_line, place.end_column)
@@ -223,12 +223,12 @@ def _insertions(group: Sequence[_Wrapped], source: _Source) -> list[tuple[int, i
 
 
 def _spec(annotation: ValueAnnotation) -> tuple[object, ...]:
-    """What a constraint says."""
+    """The arguments of a constraint."""
     return annotation.sharding, annotation.value.shape
 
 
 def _around(annotation: ValueAnnotation, source: _Source) -> tuple[str, str]:
-    """What stands before and after an expression to constrain its value."""
+    """The insertions before and after an expression that constrain its value."""
     sharding = annotation.sharding
     if jax_can_say(sharding, annotation.value.shape):
         return "jax.lax.with_sharding_constraint(", f", {spec_text(sharding, source.spec_name)})"
@@ -237,7 +237,7 @@ def _around(annotation: ValueAnnotation, source: _Source) -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """A Python file: its lines, and what is in it."""
+    """A Python file: its lines and its syntax tree."""
 
     lines: list[str]
     tree: ast.Module
@@ -245,7 +245,7 @@ class _Source:
     @staticmethod
     @functools.lru_cache(maxsize=64)
     def of(file: str) -> _Source | None:
-        """The file, None where it is not there or is no Python."""
+        """The file; None if it is missing or not Python."""
         lines = lines_of(file) if file.endswith(".py") and os.path.isfile(file) else []
         try:
             return _Source(lines, ast.parse("\n".join(lines))) if lines else None
@@ -253,7 +253,7 @@ class _Source:
             return None
 
     def has(self, place: _Expression) -> bool:
-        """Whether an expression stands just there; if not, the file is another one than was traced."""
+        """Whether an expression has exactly this range; if not, the file has changed since it was traced."""
         return any(
             (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
             == (place.line, place.column, place.end_line, place.end_column)
@@ -263,7 +263,7 @@ class _Source:
 
     @functools.cached_property
     def spec_name(self) -> str:
-        """What the file calls `PartitionSpec`."""
+        """The name of `PartitionSpec` in the file."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and node.module in ("jax", "jax.sharding"):
                 for alias in node.names:

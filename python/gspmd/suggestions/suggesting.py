@@ -1,4 +1,4 @@
-"""Annotations that would pay: candidates of the decision problem, with each of which the program is partitioned."""
+"""Suggest annotations: partition the program with each candidate of the decision problem."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.ops.custom_rules import RuleSource
 
 TRIES = 100
-"""How many annotations are tried where nothing else is said."""
+"""The default limit on tries."""
 TIME_LIMIT_S = 60.0
-"""Seconds after which no other annotation is tried where nothing else is said."""
-_LEAST = 1e-3  # the part of a figure that has to be saved
+"""The default time limit in seconds."""
+_LEAST = 1e-3  # smallest relative saving of a suggestion
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Suggestion:
-    """An annotation that pays, and what the program costs with it.
+    """An annotation that lowers the cost, and the cost of the program with it.
 
-    `alike` are others that were tried and have the same outcome. `patch` is the change of the source that says so in
-    JAX, None where the source is not there or does not show which expression makes the value.
+    `alike` are other annotations with the same outcome. `patch` is the change of the JAX source, None if the source is
+    missing or does not identify the expression of the value.
     """
 
     annotation: ValueAnnotation
@@ -53,7 +53,7 @@ class Suggestion:
     patch: SourcePatch | None
 
     def to_dict(self, before: Outcome) -> dict[str, Any]:
-        """The fields in plain values, as JSON holds them, with what is saved."""
+        """The fields and the savings as JSON values."""
         value = self.annotation.value
         return {
             "value": value.name,
@@ -74,10 +74,10 @@ class Suggestion:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Suggestions:
-    """What was found for a program: `found` are the annotations that pay, the best first.
+    """The suggestions for a program: `found` are the annotations that lower the cost, the best first.
 
-    `before` is what the program costs as it is; `tried` of `promising` annotations were tried, of which `refused` make
-    it a program that cannot be partitioned.
+    `before` is the cost of the program as it is. Of the `promising` annotations, `tried` were tried; with `refused` of
+    these, the program cannot be partitioned.
     """
 
     mesh: Mesh
@@ -91,9 +91,9 @@ class Suggestions:
     module: ir.Module = dataclasses.field(repr=False)
 
     def apply(self, number: int = 1) -> ir.Module:
-        """The annotated program with one of the suggestions, by default the best; they count from 1.
+        """The program with one of the suggestions, counted from 1, by default the best.
 
-        Errors: UsageError where there is none of that number.
+        Errors: UsageError if there is no such suggestion.
         """
         if not (is_count(number) and 1 <= number <= len(self.found)):
             raise UsageError(
@@ -104,7 +104,7 @@ class Suggestions:
         return module
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in plain values, as JSON holds them."""
+        """The suggestions as JSON values."""
         return {
             "mesh": dict(self.mesh.axes),
             "target": self.target,
@@ -117,7 +117,7 @@ class Suggestions:
         }
 
     def __str__(self) -> str:
-        """The text that `gspmd suggest` prints."""
+        """The text printed by `gspmd suggest`."""
         from gspmd.suggestions.text import suggestion_lines
 
         return "\n".join(suggestion_lines(self))
@@ -135,12 +135,12 @@ def suggest(
     tries: int = TRIES,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Suggestions:
-    """Find annotations that make a program cheaper.
+    """Find annotations that lower the cost of a program.
 
-    `program` and the arguments up to `options` are those of `gspmd.partition`. `save` is what an annotation has to save
-    to pay: `time` (the estimated step on the target), `bytes` (what a device sends) or `memory` (at the peak). At most
-    `tries` annotations are tried, the most promising first, and none is begun after `time_limit_s` seconds. Annotations
-    that the program has are kept.
+    `program` and the arguments up to `options` are those of `gspmd.partition`. `save` is the figure to reduce: `time`
+    (the estimated step on the target), `bytes` (sent by a device) or `memory` (at the peak). At most `tries`
+    annotations are tried, the most promising first, and none is started after `time_limit_s` seconds. Existing
+    annotations are kept.
 
     Errors: those of `gspmd.partition`; UsageError for a program that is partitioned already, and for bad limits.
     """
@@ -174,7 +174,7 @@ def suggest(
 
 
 def _check(save: Any, tries: Any, time_limit_s: Any) -> None:
-    """Raise UsageError for what is no limit, or nothing that can be saved."""
+    """Raise UsageError for an invalid limit or figure."""
     is_time = isinstance(time_limit_s, int | float) and not isinstance(time_limit_s, bool) and time_limit_s >= 0
     for name, value, is_one, expected in (
         ("save", save, isinstance(save, str) and save in FIGURES, f"one of {', '.join(FIGURES)}"),
@@ -187,14 +187,14 @@ def _check(save: Any, tries: Any, time_limit_s: Any) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BaseProgram:
-    """The module that annotations are added to, and whether it is the one that was given."""
+    """The module to which annotations are added, and whether it is the given one."""
 
     module: ir.Module
     is_given: bool
 
 
 def base_of(program: Any, num_partitions: int | None) -> BaseProgram:
-    """The program itself where it has one mesh, which annotations can name; else the program as ingest leaves it."""
+    """The program itself if it has one mesh, to which annotations can refer; else the ingested program."""
     module = read_program(program)
     if is_partitioned(module):
         raise UsageError(
@@ -211,7 +211,7 @@ def base_of(program: Any, num_partitions: int | None) -> BaseProgram:
 
 
 class _Trials:
-    """Partitions the program with one annotation after the other, within limits; keeps what each costs."""
+    """Partitions the program with one annotation after the other, within limits, and records the costs."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class _Trials:
         self.outcomes: dict[ValueAnnotation, Outcome | None] = {}
 
     def run(self, annotations: Sequence[ValueAnnotation]) -> None:
-        """Try those that were not tried yet."""
+        """Try the annotations that have not been tried."""
         new = [each for each in dict.fromkeys(annotations) if each not in self.outcomes]
         new = new[: self._most - len(self.outcomes)]
         for number, annotation in enumerate(new, 1):
@@ -246,7 +246,7 @@ class _Trials:
             return None
 
     def paying(self, before: Outcome) -> list[tuple[ValueAnnotation, Outcome]]:
-        """The annotations that pay, the best first; arguments are before other values that do the same."""
+        """The annotations that lower the cost, the best first; arguments come before equivalent other values."""
         least = self._figure(before)[0] * (1 - _LEAST)
         found = [
             (annotation, outcome)
@@ -257,7 +257,7 @@ class _Trials:
 
 
 def _nobody(step: object) -> None:
-    """Hears of the passes of a trial, which are no steps of the whole."""
+    """Discards the progress of a trial's passes."""
 
 
 def _merged(
@@ -265,7 +265,7 @@ def _merged(
     figure: Figure,
     lines: SourceLines,
 ) -> Iterator[Suggestion]:
-    """One suggestion for all annotations with the same outcome: an argument's, or one that the source can say."""
+    """One suggestion for all annotations with the same outcome, preferably of an argument or with a patch."""
     groups: dict[tuple[str, ...], list[tuple[ValueAnnotation, Outcome]]] = {}
     for annotation, outcome in paying:
         groups.setdefault(tuple(f"{number:.9g}" for number in figure(outcome)), []).append((annotation, outcome))
@@ -278,7 +278,7 @@ def _merged(
 
 
 def _patch(annotation: ValueAnnotation, lines: SourceLines) -> SourcePatch | None:
-    """The one change of the source that constrains all values of an annotation, if there is one."""
+    """The change of the source that constrains all values of an annotation, if there is one."""
     found = lines.patches(annotation.single)
     patches = set(found.values())
     return patches.pop() if len(patches) == 1 and len(found) == 1 + len(annotation.more) else None

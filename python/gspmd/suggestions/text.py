@@ -17,14 +17,14 @@ from gspmd.tables import fitted, good_row, table
 from gspmd.text_report import bytes_text, mesh_text
 from gspmd.transforms.parsing.mlir import source_location
 
-_ALIKE = 3  # others with the same outcome that are named
-_SEEN = 5e-4  # changes by a smaller part are not told
+_ALIKE = 3  # other annotations with the same outcome that are named
+_SEEN = 5e-4  # smaller relative changes are not printed
 
 
 def suggestion_lines(found: Suggestions, most: int = 5) -> list[str]:
-    """What the program costs, the annotations that pay with what it costs then, and how each is written.
+    """The cost of the program, the suggestions with their costs, and how to write each.
 
-    Lines fit the terminal, but for those of the source, which are to be copied.
+    Lines fit the terminal, except source lines, which are meant to be copied.
     """
     shown = found.found[:most]
     lines = [f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}", ""]
@@ -40,7 +40,7 @@ def suggestion_lines(found: Suggestions, most: int = 5) -> list[str]:
 
 
 def hint_lines(found: Suggestions, most: int) -> Iterator[list[str]]:
-    """The lines of each of the suggestions: which value, what changes, how it is written, and what does the same."""
+    """The lines of each suggestion: the value, the changes, how to write it, and equivalent annotations."""
     for number, each in enumerate(found.found[:most], 1):
         lines = fitted([f"{number}. {each.annotation}{_at(each.annotation)}: {_changes(found.before, each)}"])
         lines += [f"   {line}" for line in written_lines(each)]
@@ -48,7 +48,7 @@ def hint_lines(found: Suggestions, most: int) -> Iterator[list[str]]:
 
 
 def written_lines(suggestion: Suggestion) -> Iterator[str]:
-    """How the annotation is written: as a change of the source, for `in_shardings`, or in the program's text."""
+    """How to write the annotation: as a change of the source, for `in_shardings`, or in the text of the program."""
     annotation, patch = suggestion.annotation, suggestion.patch
     if patch is not None:
         yield from patch_lines(patch)
@@ -59,7 +59,7 @@ def written_lines(suggestion: Suggestion) -> Iterator[str]:
 
 
 def patch_lines(patch: SourcePatch) -> Iterator[str]:
-    """The change as `diff -u` shows one."""
+    """The change in the format of `diff -u`."""
     yield f"{os.path.relpath(patch.file)}:{patch.line}" if _is_near(patch.file) else f"{patch.file}:{patch.line}"
     yield from (f"-{line}" for line in patch.old)
     yield from (f"+{line}" for line in patch.new)
@@ -100,20 +100,20 @@ def _alike_lines(suggestion: Suggestion) -> Iterator[str]:
     if others:
         named = ", ".join(map(str, others[:_ALIKE]))
         more = f" and {len(others) - _ALIKE} more" if len(others) > _ALIKE else ""
-        yield f"just as good: {named}{more}"
+        yield f"equivalent: {named}{more}"
 
 
 def _tried(found: Suggestions) -> str:
-    """How many were tried, and what of that paid."""
+    """The numbers of annotations that were tried and that lower the cost."""
     paid = sum(1 + len(each.alike) for each in found.found)
-    pays = f"{paid or 'none'} of them pay{'s' if paid == 1 else ''}"
+    pays = f"{paid or 'none'} of them help{'s' if paid == 1 else ''}"
     tried = f"{found.tried} annotation{'s' if found.tried != 1 else ''} tried, {pays}"
     rest = found.promising - found.tried
-    return f"{tried}; {rest} more were not, for want of tries or time" if rest > 0 else tried
+    return f"{tried}; {rest} more were skipped by the limits on tries and time" if rest > 0 else tried
 
 
 def module_text(module: ir.Module, file: str) -> str:
-    """A program, with the places of its operations where they say more than where they stand in the file."""
+    """The text of a program, with the locations of operations if they refer to another file."""
     places = (source_location(op.location) for _, op in given_operations(module))
     is_traced = any(place is not None and place.file not in (file, "-", "<stdin>") for place in places)
     return f"{module.operation.get_asm(enable_debug_info=is_traced)}".rstrip("\n") + "\n"

@@ -23,7 +23,8 @@ from gspmd.verification.index_maps import ANY, IndexMap, Integers, TooLarge, joi
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
-many it has; the set of a sum."""
+many it has; the set of a sum.
+"""
 
 
 class BoundSlot(NamedTuple):

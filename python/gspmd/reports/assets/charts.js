@@ -2,15 +2,15 @@
 
 const LANE = 34; // pixels of a lane of the timeline
 const charts = [];
-const oncePlaced = []; // what draws the charts of a section, which are as wide as their places in the page
+const oncePlaced = []; // functions that draw charts, called once their elements have a width
 const NARROW = 560; // pixels of a chart that has no room for long names
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-/** The color of a lane: axes keep theirs, however long they are in use. */
+/** The color of a lane: each axis always has the same one. */
 const laneNames = report.timeline.lanes.slice(1).sort();
 const laneColor = (lane) => (lane === 0 ? css("--compute") : PALETTE[(laneNames.indexOf(report.timeline.lanes[lane]) + 1) % PALETTE.length]);
 
-/** Keeps a chart as wide as its place, and in the colors of the theme: `make(width)` draws it anew. */
+/** Redraws a chart with `make(width)` whenever the width of its element or the theme changes. */
 function keepDrawn(place, make) {
   const entry = { place, chart: null, width: 0 };
   entry.draw = (force, wanted) => {
@@ -39,7 +39,7 @@ function eventsByLane() {
   return lanes;
 }
 
-/** The first turns of loops, from when to when each is, in the order of their ends. */
+/** The first iteration of each loop, with its start and end, ordered by end. */
 function firstTurns() {
   const { start_s, duration_s, turns } = report.timeline.events;
   const found = new Map();

@@ -1,8 +1,8 @@
-// The data of the report, and how its numbers are written. All else is drawn from `report`.
+// The data of the report and the formats of its numbers. Everything else is drawn from `report`.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 
-/** Gives back the columns whose texts are written once each. */
+/** Expands the columns that are stored as a list of distinct texts. */
 function unpacked(table) {
   for (const name of Object.keys(table)) {
     const column = table[name];
@@ -21,7 +21,7 @@ const sizes = {
   events: (report.timeline.events.lane || []).length,
 };
 
-/** The numbers of the rows of a table by what a column has in them, made when they are first asked for. */
+/** The rows of a table by the value of a column, computed on first use. */
 const indices = new Map();
 function rowsWith(column, key) {
   if (!indices.has(column)) {
@@ -71,7 +71,7 @@ const text = {
   shape: (sizes) => sizes.join("x") || "scalar",
 };
 
-/** The row of the value with a name, of its copies the first; -1 if there is none. */
+/** The row of the value with a name, the first if there are copies; -1 if there is none. */
 let byName = null;
 function valueNamed(name) {
   if (!byName) {

@@ -23,7 +23,7 @@ function collectiveItem(number) {
 
 function conflictItem(number) {
   const conflict = report.conflicts[number];
-  return [link("conflict", number, `${text.operation(conflict.operation)} ${conflict.value}`), " ", h("span", { class: "soft" }, conflict.bytes ? `${text.bytes(conflict.bytes)}, ${text.time(conflict.time_s)}` : "nothing is sent")];
+  return [link("conflict", number, `${text.operation(conflict.operation)} ${conflict.value}`), " ", h("span", { class: "soft" }, conflict.bytes ? `${text.bytes(conflict.bytes)}, ${text.time(conflict.time_s)}` : "no communication")];
 }
 
 function valueItem(row) {
@@ -37,7 +37,7 @@ function decidedItem(row) {
   if (!way) return valueItem(row);
   const { operation, operation_value, level } = report.steps;
   const step = way[2];
-  const by = step < 0 ? "annotated itself" : `decided by ${text.operation(operation[step])} ${operation_value[step]}, level ${level[step]}`;
+  const by = step < 0 ? "annotated directly" : `set by ${text.operation(operation[step])} ${operation_value[step]}, level ${level[step]}`;
   return [valueItem(row), h("div", { class: "soft" }, by)];
 }
 
@@ -60,8 +60,8 @@ function lineDetails(line) {
     ["sends", sent_bytes[line] && `${text.bytes(sent_bytes[line])} in ${text.time(communication_s[line])}`],
     ["computes", flops[line] && `${text.flops(flops[line])} in ${text.time(compute_s[line])}`],
     ["memory traffic", traffic_bytes[line] && `${text.bytes(traffic_bytes[line])} in ${text.time(traffic_s[line])}`],
-    ["holds at the peak", held_bytes[line] && text.bytes(held_bytes[line])],
-    ["part of the step", time_s[line] && text.percent(time_s[line] / totalTime())],
+    ["live at the peak", held_bytes[line] && text.bytes(held_bytes[line])],
+    ["share of the step", time_s[line] && text.percent(time_s[line] / totalTime())],
   ].map(([name, said]) => [name, said || "nothing"]);
   return [
     h("h2", {}, text.line(line)),
@@ -72,7 +72,7 @@ function lineDetails(line) {
     part("Annotations behind its shardings", longList(originsOf(values), ([origin, count]) => [originLink(origin), h("span", { class: "soft" }, ` ${text.plural(count, "value")}`)])),
     part("Conflicts", longList(rowsWith(conflictLines, line), conflictItem)),
     part("Collectives", longList(rowsWith(report.collectives.line || [], line), collectiveItem)),
-    part("In memory at the peak", longList(rowsWith(peakLines, line), (held) => `${report.at_peak[held].value} ${report.at_peak[held].type}, ${text.bytes(report.at_peak[held].bytes)}`)),
+    part("Live at the peak", longList(rowsWith(peakLines, line), (held) => `${report.at_peak[held].value} ${report.at_peak[held].type}, ${text.bytes(report.at_peak[held].bytes)}`)),
     part(`Values (${text.count(values.length)})`, longList(values, decidedItem)),
   ];
 }
@@ -88,7 +88,7 @@ function wayBack([dimension, axes, first, origin]) {
     h("h4", {}, `dimension ${dimension} over ${axes.replace(/"/g, "")}`),
     steps.length ? told : "",
     left ? h("p", { class: "soft" }, `and ${left} more steps`) : "",
-    h("p", { class: "origin" }, steps.length ? "annotated: " : "annotated itself: ", originLink(origin), " ", lineLink(said.line)));
+    h("p", { class: "origin" }, steps.length ? "annotated: " : "annotated directly: ", originLink(origin), " ", lineLink(said.line)));
 }
 
 function stepItem(step) {
@@ -106,7 +106,7 @@ function valueDetails(row) {
     h("h2", {}, label[row] || name[row]),
     facts([
       ["name", h("code", {}, name[row])],
-      ["is", kind[row] === "operation" ? text.operation(operation[row]) : kind[row]],
+      ["kind", kind[row] === "operation" ? text.operation(operation[row]) : kind[row]],
       ["type", h("code", {}, type[row])],
       ["sharding", h("code", {}, sharding[row])],
       ["on each device", local_shape[row] || "scalar"],
@@ -128,14 +128,14 @@ function collectiveDetails(number) {
     h("h2", {}, `${kind[number]} over ${axes[number] || "all devices"}`),
     h("p", {}, cause[number]),
     facts([
-      ["sent by a device", text.sent(total_bytes[number], at_most[number])],
-      ["takes", text.time(total_time_s[number])],
-      ["runs", count[number] === null ? "as often as a loop of unknown length" : count[number] === 1 ? "once" : `${text.count(count[number])} times, ${text.bytes(bytes[number])} and ${text.time(time_s[number])} each`],
+      ["sent per device", text.sent(total_bytes[number], at_most[number])],
+      ["time", text.time(total_time_s[number])],
+      ["runs", count[number] === null ? "in a loop of unknown trip count" : count[number] === 1 ? "once" : `${text.count(count[number])} times, ${text.bytes(bytes[number])} and ${text.time(time_s[number])} each`],
       ["line", line[number] >= 0 ? lineLink(line[number]) : ""],
       ["on the timeline", began.length ? `from ${text.time(report.timeline.events.start_s[began[0]])} on` : ""],
     ]),
     line[number] >= 0 && report.lines.text[line[number]] ? h("pre", { class: "source" }, report.lines.text[line[number]]) : "",
-    conflict[number] >= 0 ? part("What it is for", conflictBody(conflict[number])) : "",
+    conflict[number] >= 0 ? part("The conflict it resolves", conflictBody(conflict[number])) : "",
   ];
 }
 
@@ -143,7 +143,7 @@ function collectiveDetails(number) {
 function tensorParts(conflict) {
   return conflict.tensors.map((tensor) => h("section", { class: "tensor" },
     h("h4", {}, `${tensor.place} `, tensor.value ? valueLink(tensor.value) : "", ` ${tensor.type}`),
-    tensor.before >= 0 ? drawMove(tensor, 152) : h("p", {}, h("code", {}, tensor.has), tensor.has === tensor.runs_as ? " stays as it is" : [" → ", h("code", {}, tensor.runs_as)]),
+    tensor.before >= 0 ? drawMove(tensor, 152) : h("p", {}, h("code", {}, tensor.has), tensor.has === tensor.runs_as ? " unchanged" : [" → ", h("code", {}, tensor.runs_as)]),
     tensor.origins.length ? h("p", { class: "soft" }, "from ", tensor.origins.map((origin, index) => [index ? "; " : "", originLink(origin)])) : ""));
 }
 
@@ -174,15 +174,15 @@ function conflictDetails(number) {
   return [
     h("h2", {}, `${text.operation(conflict.operation) || "conflict"} ${conflict.value}`.trim()),
     facts([
-      ["sent by a device", conflict.bytes ? text.bytes(conflict.bytes) : "nothing"],
-      ["takes", conflict.bytes ? text.time(conflict.time_s) : ""],
+      ["sent per device", conflict.bytes ? text.bytes(conflict.bytes) : "nothing"],
+      ["time", conflict.bytes ? text.time(conflict.time_s) : ""],
       ["value", conflict.value ? valueLink(conflict.value) : ""],
       ["line", conflict.line >= 0 ? lineLink(conflict.line) : ""],
     ]),
     part("What disagrees", h("ul", { class: "reasons" }, conflict.reasons.map((reason) => h("li", {}, reason)))),
-    part("What is done", tensorParts(conflict)),
+    part("Resolution", tensorParts(conflict)),
     part("Collectives", longList(conflict.collectives, collectiveItem)),
-    part("Ways that were compared", alternativesTable(conflict)),
+    part("Candidates compared", alternativesTable(conflict)),
   ];
 }
 
@@ -193,7 +193,7 @@ function annotationDetails(number) {
   return [
     h("h2", {}, `${origin.kind} ${origin.label || origin.value}`),
     facts([["sharding", h("code", {}, origin.sharding)], ["value", valueLink(origin.value)], ["line", origin.line >= 0 ? lineLink(origin.line) : ""], ["reaches", text.plural(origin.reach, "value")]]),
-    part("Values that get an axis from it", longList(rows, valueItem)),
+    part("Values it shards", longList(rows, valueItem)),
   ];
 }
 

@@ -1,4 +1,4 @@
-// Elements of the page. What programs say reaches it as text alone: no function here reads HTML.
+// Elements of the page. Text from a program is inserted as text nodes only: no function here parses HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -35,7 +35,7 @@ function valueLink(name) {
   return row < 0 ? h("code", {}, name) : h("code", {}, link("value", row, name));
 }
 
-/** A part of a whole as a bar beside what it says. */
+/** A bar whose filled width is `part`, with words beside it. */
 function bar(part, words, kind, color) {
   const width = `${Math.max(0, Math.min(1, part || 0)) * 100}%`;
   return h("span", { class: "bar" }, h("span", { class: `fill ${kind || ""}`, style: { width, background: color || "" } }), h("span", { class: "words" }, words));
@@ -47,7 +47,7 @@ function facts(pairs) {
   return h("dl", { class: "facts" }, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/** What is told beside the pointer. */
+/** The tooltip beside the pointer. */
 const tip = document.getElementById("tip");
 function showTip(x, y, ...children) {
   tip.replaceChildren(...children);

@@ -1,19 +1,19 @@
-// The page itself: its head, where one is, search, keys, the theme and paper.
+// The page itself: head, navigation, search, keys, theme and print.
 
 const THEMES = ["auto", "light", "dark"];
-const KEYS = [["/", "search"], ["j, k or arrows", "move in a table"], ["Enter", "open the row"], ["1 to 9", "go to a section"], ["Backspace", "go back"], ["t", "light, dark or as the system"], ["Esc", "close"], ["?", "these keys"]];
+const KEYS = [["/", "search"], ["j, k or arrows", "move in a table"], ["Enter", "open the row"], ["1 to 9", "go to a section"], ["Backspace", "go back"], ["t", "light, dark or system theme"], ["Esc", "close"], ["?", "these keys"]];
 const PAPER = 680; // pixels that fit a page
 const panel = document.getElementById("panel");
 const main = document.getElementById("main");
 let returnTo = null;
 
-/** Remembers across reports, where the browser lets the page. */
+/** Remembers settings across reports, if the browser allows it. */
 const memory = {
   get(name) { try { return localStorage.getItem(name); } catch { return null; } },
   set(name, value) { try { localStorage.setItem(name, value); } catch { /* as in a frame of a notebook */ } },
 };
 
-/** Goes to a section (`lines`) or to something that is told in the panel (`value=3`). */
+/** Goes to a section (`lines`) or opens something in the panel (`value=3`). */
 function go(place) {
   if (location.hash === `#${place}`) open(place);
   else location.hash = place;
@@ -94,7 +94,7 @@ function searchField() {
   const look = () => {
     const hits = found(field.value);
     list.replaceChildren(...hits.map(([kind, row, said]) => h("li", { role: "option", onmousedown: (event) => { event.preventDefault(); take(kind, row); } }, h("span", { class: "kind" }, kind), said)));
-    if (!hits.length && field.value.trim()) list.replaceChildren(h("li", { class: "soft" }, "nothing of that name"));
+    if (!hits.length && field.value.trim()) list.replaceChildren(h("li", { class: "soft" }, "no match"));
     list.hidden = !field.value.trim();
     field.setAttribute("aria-expanded", String(!list.hidden));
     mark(0);
@@ -157,7 +157,7 @@ function key(event) {
   event.preventDefault();
 }
 
-/** Says in the list of sections which one is looked at. */
+/** Highlights the visible section in the list of sections. */
 function followScrolling() {
   const entries = [...document.querySelectorAll("#contents a")];
   const seen = new Map();
@@ -169,7 +169,7 @@ function followScrolling() {
   document.querySelectorAll("main > section").forEach((section) => observer.observe(section));
 }
 
-/** Marks what a device holds in all pictures. */
+/** Highlights the shards of a device in all pictures. */
 function followDevices() {
   const style = h("style", {});
   document.head.append(style);
@@ -213,7 +213,7 @@ function finish() {
   document.documentElement.setAttribute("data-ready", String(Math.round(performance.now())));
 }
 
-// In a frame without an address of its own links would lead to the page around it.
+// In a frame without an address of its own, links would navigate the enclosing page.
 document.addEventListener("click", (event) => {
   const anchor = event.target.closest && event.target.closest('a[href^="#"]');
   if (!anchor || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -1,4 +1,4 @@
-// Pictures of shards: cells as large as the part of the value that they stand for, in the colors of their devices.
+// Pictures of shards: each cell is as large as its share of the value, in the color of its device.
 
 const PALETTE = ["#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#ff9da7", "#9c755f", "#86bc86"];
 const GAP = 16; // pixels of what is left out
@@ -10,7 +10,7 @@ function deviceColor(device) {
   return `hsl(${hue.toFixed(0)} 55% ${device % 2 ? 52 : 62}%)`;
 }
 
-/** Where the rows or columns are drawn: their starts and sizes in pixels, and the start of the gap. */
+/** The starts and sizes of the rows or columns in pixels, and the start of the gap. */
 function spread(parts, room) {
   const extents = parts.ranges.map(([start, stop]) => stop - start);
   const empties = parts.dim === null ? 0 : extents.filter((extent) => !extent).length;
@@ -78,20 +78,20 @@ function drawLayer(picture, layer, width, height) {
   return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": layer.title || "shards by device" }, shapes);
 }
 
-/** What stands above a layer: of the mesh where it is along its axes. */
+/** The title above a layer; for the mesh, its coordinates along the other axes. */
 function layerWords(number, title) {
   if (number !== report.mesh.picture) return title;
   return title.replace(/dimension (\d+): (\d+):\d+/g, (_, dim, at) => `${report.mesh.axes[dim][0]} ${at}`);
 }
 
-/** What stands at a side: of the mesh its axis, of values the dimension and into how many shards it is split. */
+/** The label at a side: the axis of the mesh, or the dimension of a value and its number of shards. */
 function axisWords(picture, parts) {
   const count = parts.ranges.length + parts.left_out;
   if (picture === report.pictures[report.mesh.picture]) return `${report.mesh.axes[parts.dim][0]} = ${count}`;
   return `dim ${parts.dim}: ${picture.shape[parts.dim]} in ${count}`;
 }
 
-/** The picture with a number, for a place of so many pixels; nothing for what cannot be drawn. */
+/** The picture with a number, at most so many pixels large; nothing if it cannot be drawn. */
 function drawPicture(number, width = 200, height = 120) {
   if (number < 0) return "";
   const picture = report.pictures[number];
@@ -102,7 +102,7 @@ function drawPicture(number, width = 200, height = 120) {
   return h("div", { class: "picture" }, layers, more);
 }
 
-/** Two pictures with an arrow between: how a value lies before and after it is moved. */
+/** Two pictures with an arrow between them: a value before and after a reshard. */
 function drawMove(tensor, width = 170) {
   const side = (picture, sharding, words) => h("figure", {}, h("figcaption", {}, h("b", {}, words), " ", h("code", {}, sharding)), drawPicture(picture, width, 110));
   return h("div", { class: "move" }, side(tensor.before, tensor.has, "before"), h("span", { class: "arrow", "aria-label": "becomes" }, "→"), side(tensor.after, tensor.runs_as, "after"));

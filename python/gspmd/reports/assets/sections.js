@@ -1,4 +1,4 @@
-// The sections of the page, each made of what `report` has of it.
+// The sections of the page, each drawn from its part of `report`.
 
 const totalTime = () => report.lines.time_s ? report.lines.time_s.reduce((sum, time) => sum + time, 0) || 1 : 1;
 const largest = (column) => (column || []).reduce((most, value) => Math.max(most, value), 0) || 1;
@@ -10,26 +10,26 @@ function tile(title, value, ...words) {
 function overview() {
   const { time, flops, communication, memory } = report.cost;
   const line = report.timeline;
-  const ratio = flops.ratio ? `all devices compute ${flops.ratio.toFixed(2)} times what the model has` : "";
-  const least = communication.least_bytes ? `${(communication.bytes / communication.least_bytes).toFixed(2)} times what has to be sent` : "by each device in a step";
+  const ratio = flops.ratio ? `all devices together: ${flops.ratio.toFixed(2)} times the model's flops` : "";
+  const least = communication.least_bytes ? `${(communication.bytes / communication.least_bytes).toFixed(2)} times the lower bound` : "per device and step";
   return [
     h("div", { class: "tiles" },
-      tile("Step", text.time(line.total_s), line.source === "compiler" ? "in the compiler's order; by our own estimate " : "", `${text.time(time.lower_bound_s)} to ${text.time(time.upper_bound_s)}, bound by ${time.bound_by}`),
+      tile("Step", text.time(line.total_s), line.source === "compiler" ? "as the compiler schedules it; estimated " : "", `${text.time(time.lower_bound_s)} to ${text.time(time.upper_bound_s)}, bound by ${time.bound_by}`),
       tile("Sent", text.bytes(communication.bytes), least),
-      tile("Communication", text.time(line.communication_s), line.communication_s ? `${text.percent(line.hidden_s / line.communication_s)} of it beside arithmetic` : "there is none"),
-      tile("Arithmetic", text.flops(flops.per_device), ratio),
-      tile("Memory", text.bytes(memory.peak), memory.capacity ? `at the peak, ${text.percent(memory.peak / memory.capacity)} of a device` : "at the peak"),
-      tile("Collectives", text.count(communication.runs), `${text.plural(report.conflicts.length, "place")} where shardings disagree`)),
-    h("div", { class: "two" }, h("div", {}, h("h3", { class: "between" }, "What takes how long alone"), timeBars(), hottest()), h("div", {}, h("h3", { class: "between" }, "What is communicated"), collectiveKinds())),
+      tile("Communication", text.time(line.communication_s), line.communication_s ? `${text.percent(line.hidden_s / line.communication_s)} of it hidden behind compute` : "none"),
+      tile("Compute", text.flops(flops.per_device), ratio),
+      tile("Memory", text.bytes(memory.peak), memory.capacity ? `peak, ${text.percent(memory.peak / memory.capacity)} of a device` : "peak"),
+      tile("Collectives", text.count(communication.runs), `${text.plural(report.conflicts.length, "conflict")} between shardings`)),
+    h("div", { class: "two" }, h("div", {}, h("h3", { class: "between" }, "Time without overlap"), timeBars(), hottest()), h("div", {}, h("h3", { class: "between" }, "Communication by kind"), collectiveKinds())),
     report.notes.map((note) => h("p", { class: "notice" }, note)),
   ];
 }
 
-/** What arithmetic, memory traffic and communication take alone, beside each other. */
+/** The time of compute, memory traffic and communication, each without overlap. */
 function timeBars() {
   const { compute_s, memory_traffic_s, communication_s } = report.cost.time;
   const most = Math.max(compute_s, memory_traffic_s, communication_s) || 1;
-  const rows = [["arithmetic", compute_s, "compute"], ["memory traffic", memory_traffic_s, "traffic"], ["communication", communication_s, "sent"]];
+  const rows = [["compute", compute_s, "compute"], ["memory traffic", memory_traffic_s, "traffic"], ["communication", communication_s, "sent"]];
   return h("div", { class: "bars" }, rows.map(([name, seconds, kind]) => h("div", { class: "line" }, h("span", { class: "name" }, name), bar(seconds / most, text.time(seconds), kind))));
 }
 
@@ -38,7 +38,7 @@ function hottest() {
   const { time_s } = report.lines;
   const lines = Array.from({ length: Math.min(HOTTEST, sizes.lines) }, (_, line) => line).filter((line) => time_s[line]);
   if (!lines.length) return "";
-  return [h("h3", { class: "between" }, "The hottest lines"), h("div", { class: "bars" }, lines.map((line) => h("div", { class: "line" }, h("span", { class: "name" }, lineLink(line)), bar(time_s[line] / time_s[0], text.time(time_s[line]), "time"))))];
+  return [h("h3", { class: "between" }, "Most expensive lines"), h("div", { class: "bars" }, lines.map((line) => h("div", { class: "line" }, h("span", { class: "name" }, lineLink(line)), bar(time_s[line] / time_s[0], text.time(time_s[line]), "time"))))];
 }
 
 function collectiveKinds() {
@@ -53,7 +53,7 @@ function collectiveKinds() {
     groups.set(key, group);
   }
   const rows = [...groups.values()].sort((a, b) => b.time - a.time);
-  if (!rows.length) return h("p", {}, "Nothing is communicated.");
+  if (!rows.length) return h("p", {}, "No communication.");
   const most = rows[0].time || 1;
   const head = ["kind", "axes", "runs", "sent", "time"];
   return h("table", { class: "plain kinds" },
@@ -65,7 +65,7 @@ function meshSection() {
   const { axes, devices, picture, placement } = report.mesh;
   const words = axes.map(([name, size]) => `${name} = ${size}`).join(", ") || "no axes";
   return [
-    h("p", {}, `${words}: ${text.plural(devices, "device")}.`, devices <= 64 ? " A device has its color in all pictures; point at one to see what it holds." : ""),
+    h("p", {}, `${words}: ${text.plural(devices, "device")}.`, devices <= 64 ? " Each device has the same color in all pictures; point at one to highlight its shards." : ""),
     placement ? facts(Object.entries(placement)) : "",
     h("div", { class: "mesh" }, drawPicture(picture, Math.min(420, 60 + 52 * (axes.length ? axes[axes.length - 1][1] : 1)), 190)),
   ];
@@ -132,7 +132,7 @@ function valuesSection() {
 }
 
 function collectivesSection() {
-  if (!sizes.collectives) return h("p", {}, "Nothing is communicated.");
+  if (!sizes.collectives) return h("p", {}, "No communication.");
   const { kind, axes, count, total_bytes, total_time_s, cause, line } = report.collectives;
   const most = { sent: largest(total_bytes), time: largest(total_time_s) };
   const table = newTable({
@@ -155,7 +155,7 @@ function collectivesSection() {
 }
 
 function conflictsSection() {
-  if (!report.conflicts.length) return h("p", {}, "Shardings agree everywhere, and nothing is communicated.");
+  if (!report.conflicts.length) return h("p", {}, "No conflicts and no communication.");
   const of = (field) => (row) => report.conflicts[row][field];
   const most = { sent: largest(report.conflicts.map((each) => each.bytes)), time: largest(report.conflicts.map((each) => each.time_s)) };
   const table = newTable({
@@ -174,18 +174,18 @@ function conflictsSection() {
   const moved = report.conflicts.map((_, number) => number).filter((number) => report.conflicts[number].tensors.some((tensor) => tensor.before >= 0)).slice(0, 4);
   const pictures = moved.map((number) => h("article", { class: "card wide" }, h("h3", {}, conflictItem(number)), h("ul", { class: "reasons" }, report.conflicts[number].reasons.slice(0, 2).map((reason) => h("li", {}, reason))),
     report.conflicts[number].tensors.filter((tensor) => tensor.before >= 0).slice(0, 2).map((tensor) => [h("h4", {}, `${tensor.place} `, valueLink(tensor.value), ` ${tensor.type}`), drawMove(tensor)])));
-  return [table.filtered("filter conflicts"), moved.length ? [h("h3", { class: "between" }, "The dearest, before and after"), h("div", { class: "cards" }, pictures)] : "", refinedPart()];
+  return [table.filtered("filter conflicts"), moved.length ? [h("h3", { class: "between" }, "Most expensive reshards, before and after"), h("div", { class: "cards" }, pictures)] : "", refinedPart()];
 }
 
 function refinedPart() {
   if (!report.refinements.length) return "";
-  return [h("h3", { class: "between" }, `${report.refinements.length} values run as is cheapest for all operations around them`),
+  return [h("h3", { class: "between" }, `${report.refinements.length} values run with another sharding than propagation chose, because it lowers the total cost`),
     longList(report.refinements, (each) => [valueLink(each.name), " ", h("code", {}, each.sharding), " → ", h("code", {}, each.runs_as), " ", lineLink(each.line)])];
 }
 
 function timelineSection() {
   const line = report.timeline;
-  const order = line.source === "compiler" ? "The order is the compiler's own." : "An estimate: collectives begin as soon as what they send is there, one at a time; arithmetic is in the program's order.";
+  const order = line.source === "compiler" ? "Scheduled by the compiler." : "Estimated: compute runs in program order, and a collective starts when its operands are ready and the links are free.";
   const used = line.lanes.map(() => ({ time: 0 }));
   for (let event = 0; event < sizes.events; event += 1) {
     const { lane, turns, busy_s, duration_s } = line.events;
@@ -193,13 +193,13 @@ function timelineSection() {
   }
   const place = h("div", { class: "chart" });
   const reset = h("button", { type: "button", class: "more", onclick: () => entry.draw(true) }, "whole step");
-  const look = ({ from, to, turns }) => h("button", { type: "button", class: "more", onclick: () => entry.chart.setScale("x", { min: from, max: to }) }, `a turn of ${text.count(turns)}, at ${text.time(from)}`);
+  const look = ({ from, to, turns }) => h("button", { type: "button", class: "more", onclick: () => entry.chart.setScale("x", { min: from, max: to }) }, `one of ${text.count(turns)} iterations, at ${text.time(from)}`);
   let entry = null;
   oncePlaced.push(() => { entry = timelineChart(place); });
   return [
-    h("p", {}, `${text.time(line.total_s)} in all. ${order} `, line.communication_s ? `${text.time(line.hidden_s)} of ${text.time(line.communication_s)} of communication are beside arithmetic; for ${text.time(line.exposed_s)} (${text.percent(line.exposed_s / (line.total_s || 1))} of the step) the device waits.` : ""),
+    h("p", {}, `${text.time(line.total_s)} in all. ${order} `, line.communication_s ? `${text.time(line.hidden_s)} of ${text.time(line.communication_s)} of communication is hidden behind compute; the device waits for ${text.time(line.exposed_s)} (${text.percent(line.exposed_s / (line.total_s || 1))} of the step).` : ""),
     place,
-    h("p", { class: "soft hint" }, "Drag to look closer, click for what an event belongs to. ", reset, firstTurns().slice(0, 6).map(look)),
+    h("p", { class: "soft hint" }, "Drag to zoom in; click an event for details. ", reset, firstTurns().slice(0, 6).map(look)),
     h("div", { class: "bars" }, line.lanes.map((lane, index) => h("div", { class: "line" }, h("span", { class: "name" }, h("i", { class: "swatch", style: { background: laneColor(index) } }), lane), bar(used[index].time / (line.total_s || 1), `${text.time(used[index].time)}, ${text.percent(used[index].time / (line.total_s || 1))} of the step`, "lane", laneColor(index))))),
   ];
 }
@@ -211,7 +211,7 @@ function memorySection() {
   const most = largest(report.at_peak.map((held) => held.bytes));
   const of = (field) => (row) => report.at_peak[row][field];
   const table = newTable({
-    label: "in memory at the peak",
+    label: "live at peak memory",
     count: report.at_peak.length,
     height: 330,
     open: (row) => { if (of("line")(row) >= 0) go(`line=${of("line")(row)}`); },
@@ -222,20 +222,20 @@ function memorySection() {
       { title: "what", width: "minmax(80px, 0.6fr)", minor: true, cell: of("kind"), value: of("kind") },
       { title: "type", width: "minmax(100px, 1fr)", cell: (row) => h("code", {}, of("type")(row)), value: of("type") },
       { title: "line", width: "minmax(150px, 1fr)", minor: true, cell: (row) => lineLink(of("line")(row)), value: (row) => text.line(of("line")(row)) },
-      { title: "equal along", width: "minmax(80px, 0.8fr)", minor: true, cell: (row) => of("replicated_over")(row).join(", "), value: (row) => of("replicated_over")(row).join() },
+      { title: "replicated over", width: "minmax(80px, 0.8fr)", minor: true, cell: (row) => of("replicated_over")(row).join(", "), value: (row) => of("replicated_over")(row).join() },
     ],
   });
   return [
-    h("p", {}, `${text.bytes(peak)} at the peak${capacity ? ` of ${text.bytes(capacity)} that a device has` : ""}: arguments ${text.bytes(given)}, results ${text.bytes(results)} (${text.bytes(aliased)} in donated arguments), temporaries up to ${text.bytes(temporaries)}${host ? `; beside that ${text.bytes(host)} in the host's memory` : ""}.`),
-    h("p", { class: "legend" }, h("i", { class: "swatch", style: { background: "var(--accent)" } }), "all that is held, ", h("i", { class: "swatch", style: { background: "var(--compute)" } }), "arguments and results alone, by operation"),
+    h("p", {}, `peak of ${text.bytes(peak)}${capacity ? `, of ${text.bytes(capacity)} per device` : ""}: arguments ${text.bytes(given)}, results ${text.bytes(results)} (${text.bytes(aliased)} in donated arguments), temporaries up to ${text.bytes(temporaries)}${host ? `; plus ${text.bytes(host)} of host memory` : ""}.`),
+    h("p", { class: "legend" }, h("i", { class: "swatch", style: { background: "var(--accent)" } }), "all live values, ", h("i", { class: "swatch", style: { background: "var(--compute)" } }), "arguments and results only, after each operation"),
     place,
-    h("h3", { class: "between" }, `Alive at the peak (operation ${text.count(report.peak_moment)} of ${text.count(sizes.moments)})`),
-    table.filtered("filter what is in memory"),
+    h("h3", { class: "between" }, `Live at the peak (operation ${text.count(report.peak_moment)} of ${text.count(sizes.moments)})`),
+    table.filtered("filter live values"),
   ];
 }
 
 function annotationsSection() {
-  if (!report.origins.length) return h("p", {}, "Nothing is annotated.");
+  if (!report.origins.length) return h("p", {}, "No annotations.");
   const of = (field) => (row) => report.origins[row][field];
   const most = largest(report.origins.map((origin) => origin.reach));
   return newTable({
@@ -247,7 +247,7 @@ function annotationsSection() {
     words: (row) => `${of("kind")(row)} ${of("value")(row)} ${of("label")(row)}`,
     columns: [
       { title: "values", width: "minmax(90px, 0.6fr)", right: true, cell: (row) => bar(of("reach")(row) / most, text.count(of("reach")(row)), "time"), value: of("reach") },
-      { title: "get an axis from", width: "minmax(140px, 2fr)", cell: (row) => link("annotation", row, `${of("kind")(row)} ${of("label")(row) || of("value")(row)}`), value: (row) => of("label")(row) || of("value")(row) },
+      { title: "sharded by", width: "minmax(140px, 2fr)", cell: (row) => link("annotation", row, `${of("kind")(row)} ${of("label")(row) || of("value")(row)}`), value: (row) => of("label")(row) || of("value")(row) },
       { title: "sharding", width: "minmax(110px, 1fr)", cell: (row) => h("code", {}, of("sharding")(row)), value: of("sharding") },
       { title: "line", width: "minmax(150px, 0.8fr)", minor: true, cell: (row) => lineLink(of("line")(row)), value: (row) => text.line(of("line")(row)) },
     ],

@@ -31,7 +31,7 @@ class Table {
     return h("div", { class: cellClass(column), role: "columnheader", "aria-sort": "none" }, column.value ? h("button", { type: "button", onclick: press }, column.title) : column.title);
   }
 
-  /** Shows the rows that have all the words of the filter, sorted. */
+  /** Shows the rows that match every word of the filter, sorted. */
   select(sorted) {
     this.sorted = sorted;
     let rows = this.rows || Array.from({ length: this.count }, (_, row) => row);
@@ -53,7 +53,7 @@ class Table {
     this.draw();
   }
 
-  /** Puts the rows into the page that can be seen, and some around them. */
+  /** Puts the visible rows and a few around them into the page. */
   draw() {
     if (this.isPrinted) return;
     const room = Math.max(this.view.clientHeight, 420);
@@ -87,7 +87,7 @@ class Table {
     event.stopPropagation();
   }
 
-  /** On paper the first rows stand below each other. */
+  /** For print, shows the first rows without scrolling. */
   print(is) {
     this.isPrinted = is;
     this.view.classList.toggle("printed", is);
