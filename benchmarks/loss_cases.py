@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "proof"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 
 import sent
 from made_up import drafts, shrinking

@@ -18,13 +18,13 @@ from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "proof"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from contents import fill
 from measurement import Transfer
 from operation_cases import CASES, Case
+from proof.contents import fill
 
 from gspmd.isolation import Died, Worker
 

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test" / "reshard"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
 
 import traffic
 import xla
-from random_shardings import random_sharding
+from support.random_shardings import random_sharding
 
 import gspmd
 from gspmd.dialect.mesh import Mesh

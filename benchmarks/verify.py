@@ -24,13 +24,13 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
 _ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(_ROOT / "test" / "proof"), str(_ROOT / "docs"), str(_ROOT / "test" / "verify")]
+sys.path[:0] = [str(_ROOT / "test"), str(_ROOT / "docs")]
 
 import models  # noqa: E402
 import operation_cases  # noqa: E402
-from enumeration import sample  # noqa: E402
-from operations import FAMILIES  # noqa: E402
-from planted_faults import faults  # noqa: E402
+from proof.enumeration import sample  # noqa: E402
+from proof.operations import FAMILIES  # noqa: E402
+from support.planted_faults import faults  # noqa: E402
 
 import gspmd  # noqa: E402
 from gspmd.examples import decoder_lm  # noqa: E402

@@ -16,14 +16,12 @@ from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
-sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
-from contents import as_text
-from execution import Options, inputs_of
-from fuzzing import Made, at_fault, least, tried
-from seeds import parser_of, try_seeds
+from proof.contents import as_text
+from proof.execution import Options, inputs_of
+from proof.fuzzing import Made, at_fault, least, tried
+from proof.seeds import parser_of, try_seeds
 
 from gspmd.isolation import Worker
 

@@ -13,12 +13,11 @@ from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
-from nesting import least, tried
-from nests import nest
-from seeds import parser_of, try_seeds
+from proof.nesting import least, tried
+from proof.nests import nest
+from proof.seeds import parser_of, try_seeds
 
 from gspmd.isolation import Worker
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
 
-from execution import Verdict
-from ragged import difference, ragged_case
-from seeds import parser_of, try_seeds
+from proof.execution import Verdict
+from proof.ragged import difference, ragged_case
+from proof.seeds import parser_of, try_seeds
 
 
 def main() -> int:

@@ -13,16 +13,14 @@ import os
 import random
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUM_CPU_DEVICES"] = "128"
-sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
 
 import numpy as np
 from jax.sharding import PartitionSpec
-from random_shardings import random_sharding
+from support.random_shardings import random_sharding
 
 import gspmd
 from gspmd.dialect.axes import Axis

@@ -17,13 +17,12 @@ from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 
-from enumeration import count, every, sample
-from execution import Options
-from operations import FAMILIES
-from sweeping import Tally, least, sweep
+from proof.enumeration import count, every, sample
+from proof.execution import Options
+from proof.operations import FAMILIES
+from proof.sweeping import Tally, least, sweep
 
 from gspmd.isolation import Died, Worker
 

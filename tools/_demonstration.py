@@ -18,10 +18,11 @@ from gspmd.examples.common.program import Program
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.examples.common.running import METRIC_TOLERANCE, STATE_TOLERANCE, Step, compare, lowered
 from gspmd.output import Output, beside, outputs
-from gspmd.tables import fitted, table
+from gspmd.tables import bad, fitted, good, table
 from gspmd.tools._stages import stage
 
 _SEARCH_S = 30.0
+_COLUMNS = 80  # of lines where there is no terminal
 
 
 class Demonstration:
@@ -73,15 +74,31 @@ class Demonstration:
             print("time:\n" + "\n".join(table([(n, f"{s:.3f} s") for n, s in self.times.items()], (1,))) + "\n")
         if picture:
             _draw(done, picture, f"{self.name}, {self.recipe.summary}")
-        print("\n".join(fitted([self._verdict(done, passed, brief)])))
+        verdict = self._verdict(done, passed, brief)
+        print("\n".join(fitted([good(verdict) if passed else bad(verdict)], None if brief else _COLUMNS)))
+        if not brief:
+            print("\n".join(fitted(["", "next:", *self._next(annotated)])))
         return passed
+
+    def _next(self, annotated: Output | None) -> list[str]:
+        """The commands that go on from here, on the program that was saved, or that is to be."""
+        path = "step.mlir" if annotated is None or annotated.is_stdout else annotated.path
+        saved = [] if annotated is not None else [(f"gspmd demo {self.name} --save-program {path}", "keep the program")]
+        commands = [
+            *saved,
+            (f"gspmd explain {path} --conflicts", "why it communicates"),
+            (f"gspmd cost {path} --target tpu-v5p", "time and memory on a target"),
+            (f"gspmd report {path} -o report.html", "all of it on one page"),
+        ]
+        width = max(len(command) for command, _ in commands)
+        return [f"  {command.ljust(width)}  # {what}" for command, what in commands]
 
     def _print_head(self, partitioned: Any) -> None:
         sizes = ", ".join(f"{name} {value}" for name, value in vars(self.config).items())
         summary = "sharded as gspmd search found" if self.searches else self.recipe.summary
         lines = [f"{self.name}: {summary}", f"  {sizes}", ""]
         lines += text_report.program_lines(partitioned.signature, partitioned.collectives)
-        print("\n".join(fitted(lines)) + "\n")
+        print("\n".join(fitted(lines, _COLUMNS)) + "\n")
 
     def _verdict(self, done: list[Step], passed: bool, brief: bool) -> str:
         worst = max(step.metric_error for step in done)

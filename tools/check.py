@@ -25,7 +25,7 @@ from gspmd.tools.command import ArgumentParser
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_VERDICT
 
 if TYPE_CHECKING:
-    from gspmd.checks.verdicts import CheckReport, Fault, ResultCheck
+    from gspmd.checks.verdicts import CheckReport
 
 NAME = "check"
 SUMMARY = "run a program on one device and partitioned on many, and compare the results"
@@ -72,6 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 if the results agree, 3 if they differ; errors are exceptions."""
+    from gspmd.checks.text import report_lines
     from gspmd.output import Output, beside, outputs
     from gspmd.tables import fitted
 
@@ -84,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
         output = Output(_temporary_path())
     with beside(output):
         path = output.path if output is not None and not output.is_stdout else ""
-        print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(fitted(_lines(report, path))))
+        lines = fitted(report_lines(report, path, args.verbose))
+        print(json.dumps(report.to_dict(), indent=2) if args.json else "\n".join(lines))
     if output is not None and reduced:
         output.write(reduced.encode())
     return EXIT_DONE if report.passed else EXIT_VERDICT
@@ -159,49 +161,4 @@ def _located(source: Any, args: argparse.Namespace) -> CheckReport:
         options={**options, "strict": strictness(args)},
         bisect=True,
         stage=stage,
-    )
-
-
-def _lines(report: CheckReport, path: str) -> list[str]:
-    from gspmd.tables import table
-
-    lines = [f"mesh {report.mesh}, {report.num_partitions} partitions, compared with {report.reference}"]
-    lines += [f"note: {note}" for note in report.notes]
-    for run_ in report.runs:
-        lines += ["", f"{run_.inputs}:", *table([_HEADER, *map(_row, run_.results)], right=(1, 2, 3, 4))]
-    if report.fault is not None:
-        lines += ["", *_fault_lines(report.fault, path)]
-    failed = sum(not result.passed for result in report.results)
-    total = len(report.results)
-    if report.fault is not None and not failed:
-        return [*lines, "", f"FAIL: the program {report.fault.problem}"]
-    lines += ["", f"FAIL: {failed} of {total} results differ" if failed else f"PASS: {total} results agree"]
-    return lines
-
-
-def _fault_lines(fault: Fault, path: str) -> list[str]:
-    """The pass and the operation at fault, and the file with the reduced program."""
-    what = " ".join(filter(None, (f"'{fault.operation}'" if fault.operation else "", fault.value)))
-    where = f" at {fault.location}" if fault.location else ""
-    step = f", in the step '{fault.step}' for its operands or results" if fault.step else ""
-    by = f"pass '{fault.pass_name}'" if fault.pass_name else "no single pass"
-    lines = [f"at fault: {by}" + (f", at {what}{where}{step}" if what else "")]
-    lines += [f"  {fault.symptom}"] if fault.symptom else []
-    return [*lines, *([f"  a reduced program to report is in {path}"] if path else [])]
-
-
-_HEADER = ("", "abs error", "rel error", "tolerance", "non-finite", "type", "sharding", "result")
-
-
-def _row(result: ResultCheck) -> tuple[str, ...]:
-    name = f"{result.index} {result.name}" if result.name else str(result.index)
-    return (
-        "pass" if result.passed else "FAIL",
-        f"{result.max_abs_error:.3g}",
-        f"{result.max_rel_error:.3g}",
-        f"{result.tolerance:.3g}" if result.tolerance else "exact",
-        str(result.nonfinite),
-        f"{result.dtype}[{','.join(map(str, result.shape))}]",
-        result.sharding,
-        name + (f": {result.reason}" if result.reason else ""),
     )

@@ -34,7 +34,8 @@ JSON: "mesh" (sizes of the axes), "values" and "conflicts". A value has "name", 
 "derivations"), "collectives" ("kind", "axes", "bytes", "count", "cause", "location"), "bytes" (sent by a device in a
 call of the program), "time_s" (seconds, estimated) and "alternatives" ("operands", "results", "bytes", "time_s",
 "chosen"). With the conflicts come "refinements", values that run with another sharding than propagation chose, because
-it lowers the total cost: "name", "operation", "location", "sharding" and "runs_as".
+it lowers the total cost: "name", "operation", "location", "sharding" and "runs_as". If a part of the explanation
+failed, which is a defect of gspmd, "unexplained" lists what is missing.
 """
 
 
@@ -96,6 +97,8 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
             parts["refinements"] = [value.to_dict() for value in found.refinements]
         if hints is not None:
             parts["hints"] = hints.to_dict()["suggestions"]
+        if found.unexplained:
+            parts["unexplained"] = list(found.unexplained)
         print(json.dumps(parts, indent=2))
         return
     blocks = [str(found).splitlines()] if everything else []
@@ -108,6 +111,8 @@ def _explain(args: argparse.Namespace, source: Any) -> None:
     if args.conflicts:
         blocks += [explanation_text.conflict_lines(conflict) for conflict in conflicts]
         blocks.append(explanation_text.conflict_summary_lines(conflicts))
+    if not everything:
+        blocks.append(explanation_text.unexplained_lines(found.unexplained))
     blocks = [fitted(lines) for lines in blocks if lines]
     if hints is not None:
         blocks += _hint_blocks(hints)

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from gspmd.tables import wants_color
+from gspmd.tables import choose_color, wants_color
 
 FORM_VARIABLE = "GSPMD_DIAGNOSTICS"
 _PLAIN_WIDTH = 120  # width of source lines without a terminal
@@ -33,9 +33,10 @@ class Form(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Presentation:
-    """`is_colored`, `width` and `is_terminal` describe stderr."""
+    """`is_colored`, `width` and `is_terminal` describe stderr; `color` is the choice for stdout and stderr."""
 
     form: Form = Form.FULL
+    color: str = "auto"
     is_colored: bool = False
     is_terminal: bool = False
     is_verbose: bool = False
@@ -53,6 +54,7 @@ def current() -> Presentation:
 
 def use(presentation: Presentation) -> None:
     _current.set(presentation)
+    choose_color(presentation.color)
 
 
 def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
@@ -70,6 +72,7 @@ def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
     color = next((word.removeprefix("--color=") for word in reversed(words) if word.startswith("--color=")), "auto")
     return Presentation(
         form,
+        color,
         is_colored=color == "always" or (color != "never" and is_terminal and wants_color()),
         is_terminal=is_terminal,
         is_verbose=_is_given("-v", "--verbose", words),
@@ -110,11 +113,6 @@ def terminal_width(stream: TextIO) -> int | None:
 def text_width() -> int:
     """The width of text on stdout: that of the terminal, or a common width for pipes."""
     return terminal_width(sys.stdout) or _PLAIN_WIDTH
-
-
-def is_text_colored(choice: str) -> bool:
-    """Whether text on stdout is colored under the value of `--color`."""
-    return choice == "always" or (choice != "never" and is_a_terminal(sys.stdout) and wants_color())
 
 
 def is_a_terminal(stream: TextIO) -> bool:

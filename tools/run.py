@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gspmd.dialect.error_codes import Code
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from gspmd.transforms.ir.signature import ValueSignature
 
 NAME = "run"
+_MOST = 8  # results that are named
 SUMMARY = "run a program on the devices of a PJRT client, partitioning it first if needed"
 
 
@@ -76,23 +79,37 @@ def run(args: argparse.Namespace) -> int:
     from gspmd.runtime import inputs
 
     values = executable.signature.inputs
-    given = (
-        inputs.read_inputs(args.inputs, values) if args.inputs is not None else inputs.random_inputs(values, args.seed)
+    choices: list[Callable[[], tuple[Any, ...]]] = (
+        [functools.partial(inputs.read_inputs, args.inputs, values)]
+        if args.inputs is not None
+        else [functools.partial(inputs.random_inputs, values, args.seed, signed) for signed in (True, False)]
     )
     with beside(output):
-        arrays = _run_and_tell(executable, given, args.repeat)
+        arrays = _run_and_tell(executable, choices, args.repeat)
     if output:
         output.write(inputs.npz({str(i): array for i, array in enumerate(arrays)}))
     return 0
 
 
-def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -> list[np.ndarray[Any, Any]]:
-    """Run the program, print its arguments, times and results, and return the results."""
+def _run_and_tell(
+    executable: Executable, choices: Sequence[Callable[[], tuple[Any, ...]]], repeat: int
+) -> list[np.ndarray[Any, Any]]:
+    """Run the program, print its arguments, times and results, and return the results.
+
+    `choices` make arguments: the first that do not lead to NaN are used, or else the last.
+    """
     from gspmd.tables import fitted
 
     _print_interface(executable)
-    times_s, results = _timed_runs(executable, given, repeat)
-    arrays = [result.to_numpy() for result in results]
+    for last, choose in enumerate(choices, 1):
+        times_s, results = _timed_runs(executable, choose(), repeat)
+        arrays = [result.to_numpy() for result in results]
+        undefined = [str(index) for index, array in enumerate(arrays) if _has_nan(array)]
+        if not undefined or last == len(choices):
+            break
+        some = f"{', '.join(undefined[:_MOST])}{', ..' if len(undefined) > _MOST else ''}"
+        for line in fitted([f"note: NaN in results {some}: run again with random arguments that are not negative"]):
+            print(line)
     _print_times(times_s)
     mesh = executable.signature.mesh
     lines = [
@@ -102,6 +119,10 @@ def _run_and_tell(executable: Executable, given: tuple[Any, ...], repeat: int) -
     for line in fitted(lines):
         print(line)
     return arrays
+
+
+def _has_nan(array: np.ndarray[Any, Any]) -> bool:
+    return bool((array != array).any())
 
 
 def _load(path: str) -> Executable:

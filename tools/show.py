@@ -8,7 +8,6 @@ from typing import Any
 from gspmd.tools._partitioned import add_partition_arguments, partition_options, source_of
 from gspmd.tools._stages import stage
 from gspmd.tools.command import ArgumentParser
-from gspmd.tools.presentation import is_text_colored
 
 NAME = "show"
 SUMMARY = "draw which device holds which part of a value"
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0; errors are exceptions."""
     from gspmd.explanations import explanation
     from gspmd.pictures.terminal import WIDTH, picture_text
-    from gspmd.tables import fitted, table, text_width
+    from gspmd.tables import fitted, is_colored, table, text_width
 
     with stage("completing shardings"):
         options = partition_options(argparse.Namespace(**vars(args), target=""))
@@ -40,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         rows = [(value.name, value.type, value.sharding, _place(value)) for value in found.values]
         print("\n".join(fitted(table([("value", "type", "sharding", "at"), *rows]))))
         return 0
-    colored, width = is_text_colored(args.color), text_width() or WIDTH
+    colored, width = is_colored(), text_width() or WIDTH
     blocks = []
     for value in selected:
         local = "x".join(map(str, value.local_shape)) or "scalar"

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, UsageError, shown
 from gspmd.dialect.limits import MAX_COUNT
+from gspmd.dialect.renaming import Renamed, by_old_name, warn_in_text
 from gspmd.transforms.ir.operations import Operation
 
 _SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "string"}
@@ -23,12 +24,14 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _PLAIN_VALUE = re.compile(r"[^\s{}()'\"]+")
 
 
-def option(default: Any, help: str, least: int = 0, most: int = MAX_COUNT) -> Any:
+def option(default: Any, help: str, least: int = 0, most: int = MAX_COUNT, renamed: tuple[Renamed, ...] = ()) -> Any:
     """A field of a pass: an option of type bool, int, float, str or tuple[str, ...], with its help text.
 
-    Numbers are from `least` to `most`; entries of a tuple are not empty.
+    Numbers are from `least` to `most`; entries of a tuple are not empty. `renamed` has its old names, as written in
+    pipelines.
     """
-    return dataclasses.field(default=default, metadata={"help": help, "least": least, "most": most})
+    metadata = {"help": help, "least": least, "most": most, "renamed": renamed}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def same_option(declaration: type[Pass], field: str) -> Any:
@@ -61,13 +64,15 @@ class Pass:
 
     Subclasses are frozen dataclasses that set `argument` (the name in pipelines, e.g. `gspmd-propagate`)
     and `summary` (one line of help), declare options with `option`, and implement `run`. `details` are further lines
-    of help. `needs` is what has to hold of a module before: the pass manager checks it in the order given.
+    of help. `needs` is what has to hold of a module before: the pass manager checks it in the order given. `renamed`
+    has the old names of the pass.
     """
 
     argument: ClassVar[str]
     summary: ClassVar[str]
     details: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[tuple[Precondition, ...]] = ()
+    renamed: ClassVar[tuple[Renamed, ...]] = ()
 
     @property
     def counts_layers(self) -> bool:
@@ -100,6 +105,7 @@ class Option:
     help: str
     least: int = 0
     most: int = MAX_COUNT
+    renamed: tuple[Renamed, ...] = ()
 
     @property
     def type_name(self) -> str:
@@ -208,13 +214,24 @@ def parse_options(owner: str, options: Iterable[Option], texts: Iterable[tuple[s
     """Values by field name from (name, text) pairs given to the pass or pipeline `owner`. Raises UsageError."""
     known = {option.name: option for option in options}
     values: dict[str, Any] = {}
-    for name, text in texts:
+    for given, text in texts:
+        name = current_name(owner, known.values(), given)
         if name not in known:
             raise unknown_option(owner, name, known)
         if known[name].field in values:
             raise UsageError(f"option '{name}' of pass '{owner}' is given twice", hint="give it once")
         values[known[name].field] = known[name].parse(text, owner)
     return values
+
+
+def current_name(owner: str, options: Iterable[Option], name: str) -> str:
+    """What an option of `owner` that is given as `name` is called now; an old name is warned of."""
+    found = by_old_name({option.name: option.renamed for option in options}).get(name)
+    if found is None:
+        return name
+    new, renamed = found
+    warn_in_text(renamed, f"option of pass '{owner}'", new)
+    return new
 
 
 def select_options(declaration: type[Pass], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 from gspmd.transforms.optimize import Optimize
 from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.order import Order
-from gspmd.transforms.passes import Option, Pass, options_of, select_options, unknown_option
+from gspmd.transforms.passes import Option, Pass, current_name, options_of, select_options, unknown_option
 from gspmd.transforms.propagate import Propagate
 from gspmd.transforms.repairs import LegalizeForXla
 from gspmd.transforms.reshard import Reshard
@@ -40,7 +40,7 @@ def default_pipeline(options: Mapping[str, Any] | None = None) -> list[Pass]:
     known = {option.field: option for option in pipeline_options()}
     given = {}
     for name, value in (options or {}).items():
-        field = name.replace("-", "_")
+        field = current_name(PIPELINE, known.values(), name.replace("_", "-")).replace("-", "_")
         if field not in known:
             raise unknown_option(PIPELINE, name, (option.name for option in known.values()))
         given[field] = known[field].checked(value, PIPELINE)

@@ -177,10 +177,22 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
-        raise AttributeError(f"module 'gspmd' has no attribute '{name}'")
+        return _by_old_name(name)
     value = getattr(importlib.import_module(f"gspmd.{home}"), name)
     globals()[name] = value
     return value
+
+
+def _by_old_name(name: str) -> Any:
+    """What was called `name` before, with a warning. Raises AttributeError."""
+    from gspmd.dialect.renaming import by_old_name, warn_in_python
+    from gspmd.old_names import OLD_NAMES
+
+    if name not in (known := by_old_name(OLD_NAMES)):
+        raise AttributeError(f"module 'gspmd' has no attribute '{name}'")
+    new, renamed = known[name]
+    warn_in_python(renamed, "name of gspmd", new, stacklevel=3)
+    return __getattr__(new)
 
 
 def __dir__() -> list[str]:

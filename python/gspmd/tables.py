@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 
+_CODES = re.compile(r"\x1b\[[\d;]*m")
+_GOOD, _BAD, _RESET = "\x1b[1;32m", "\x1b[1;31m", "\x1b[0m"
+_color_choice: contextvars.ContextVar[str] = contextvars.ContextVar("gspmd_color", default="never")
 _NARROWEST = 24  # the least width of a text column while others can still shrink
 _GAP = 2
 
@@ -22,6 +27,57 @@ def text_width() -> int | None:
 def wants_color() -> bool:
     """Whether the environment allows color on a terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def choose_color(choice: str) -> None:
+    """Say when text on stdout has colors: `always`, `auto` (on a terminal) or `never`, which holds without a choice."""
+    _color_choice.set(choice)
+
+
+def is_colored() -> bool:
+    """Whether text on stdout has colors."""
+    choice = _color_choice.get()
+    return choice == "always" or (choice == "auto" and _is_a_terminal() and wants_color())
+
+
+def _is_a_terminal() -> bool:
+    try:
+        return sys.stdout.isatty()
+    except (AttributeError, ValueError):  # no stdout, or a closed one
+        return False
+
+
+class _Painted(str):
+    """Text of a color, of which `table` and `fitted` know that it takes no room."""
+
+    __slots__ = ("color",)
+    color: str
+
+
+def good(text: str) -> str:
+    """Text that stands out for what won, or passed."""
+    return _painted(text, _GOOD)
+
+
+def good_row(row: Iterable[str]) -> list[str]:
+    """A row of a table that won."""
+    return [good(cell) for cell in row]
+
+
+def bad(text: str) -> str:
+    """Text that stands out for what failed."""
+    return _painted(text, _BAD)
+
+
+def _painted(text: str, color: str) -> str:
+    painted = _Painted(text)
+    painted.color = color
+    return painted
+
+
+def _paint(text: str, like: str) -> str:
+    """The text in the color of another one, where there are colors."""
+    return f"{like.color}{text}{_RESET}" if text and isinstance(like, _Painted) and is_colored() else text
 
 
 def table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), most: int | None = None) -> list[str]:
@@ -43,11 +99,12 @@ def _row_lines(row: Sequence[str], widths: Sequence[int], to_right: Collection[i
     lines = []
     for index in range(max(map(len, cells))):
         parts = [cell[index] if index < len(cell) else "" for cell in cells]
-        aligned = [
-            part.rjust(width) if column in to_right else part.ljust(width)
-            for column, (part, width) in enumerate(zip(parts, widths, strict=True))
-        ]
-        lines.append((" " * _GAP + (" " * _GAP).join(aligned)).rstrip())
+        line = ""
+        for column, (part, width) in enumerate(zip(parts, widths, strict=True)):
+            room = " " * (width - len(part))
+            painted = _paint(part, row[column])
+            line += " " * _GAP + (room + painted if column in to_right else painted + room)
+        lines.append(line.rstrip())
     return lines
 
 
@@ -66,20 +123,23 @@ def _stacked(rows: Sequence[Sequence[str]], to_right: Collection[int], most: int
     lines = []
     for row, rest in zip(rows, others, strict=True):
         lines += _row_lines(rest, widths, to_right)
-        lines += [indent + text for text in _wrapped(row[-1], most - len(indent)) if text]
+        lines += [indent + _paint(text, row[-1]) for text in _wrapped(row[-1], most - len(indent)) if text]
     return lines
 
 
-def fitted(lines: Iterable[str]) -> list[str]:
-    """The lines, with those that are wider than the terminal continued on indented lines."""
-    width = text_width()
+def fitted(lines: Iterable[str], most: int | None = None) -> list[str]:
+    """The lines, with those that are wider than the terminal continued on indented lines.
+
+    `most` is the width without a terminal.
+    """
+    width = text_width() or most
     found: list[str] = []
     for line in lines:
-        if width is None or len(line) <= width:
-            found.append(line)
+        if width is None or len(_CODES.sub("", line)) <= width:
+            found.append(_paint(line, line))
             continue
         indent = " " * (len(line) - len(line.lstrip()))
-        found += textwrap.wrap(
+        parts = textwrap.wrap(
             line.strip(),
             width,
             initial_indent=indent,
@@ -87,6 +147,7 @@ def fitted(lines: Iterable[str]) -> list[str]:
             break_long_words=False,
             break_on_hyphens=False,
         )
+        found += [_paint(part, line) for part in parts]
     return found
 
 

@@ -6,8 +6,10 @@ import contextlib
 import dataclasses
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from gspmd import examples
 from gspmd.collectives import Collective
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.mesh import Mesh
@@ -19,6 +21,8 @@ from gspmd.transforms.ir.signature import Signature, ValueSignature
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.torus import Placement
+
+_ALIKE = 3  # rows that are worth a line that counts them
 
 
 def bytes_text(count: float) -> str:
@@ -50,6 +54,14 @@ def value_lines(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list
 
     A sharding whose device order differs from that of the mesh names its devices.
     """
+    return table([_head(what), *_value_rows(values, what, mesh)])
+
+
+def _head(what: str) -> tuple[str, ...]:
+    return what, "global", "sharding", "per device"
+
+
+def _value_rows(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list[tuple[str, ...]]:
     groups: dict[tuple[str, str, str, str], int] = {}
     for index, value in enumerate(values):
         name = last_name(value.name) or f"{what} {index}"
@@ -61,11 +73,21 @@ def value_lines(values: Sequence[ValueSignature], what: str, mesh: Mesh) -> list
             _shape(value.local_shape),
         )
         groups[key] = groups.get(key, 0) + 1
-    rows = [
+    return [
         (name + (f" (x{count})" if count > 1 else ""), type_, sharding, local)
         for (name, type_, sharding, local), count in groups.items()
     ]
-    return table([(what, "global", "sharding", "per device"), *rows])
+
+
+def _result_lines(signature: Signature) -> list[str]:
+    """The results; those that are like arguments of the same names, as the state after a step is, are only counted."""
+    arguments = _value_rows(signature.inputs, "argument", signature.mesh)
+    results = _value_rows(signature.outputs, "result", signature.mesh)
+    others = [row for row in results if row not in arguments]
+    alike = len(results) - len(others)
+    if alike < _ALIKE:
+        return table([_head("result"), *results])
+    return [*table([_head("result"), *others]), f"  and {alike} rows like those of the arguments"]
 
 
 def collective_lines(collectives: Sequence[Collective]) -> list[str]:
@@ -109,11 +131,12 @@ def placement_dict(placement: Placement | None) -> dict[str, str] | None:
 
 
 def largest_lines(collectives: Sequence[Collective], most: int = 5) -> list[str]:
-    """The collectives that send most, with their causes and source locations."""
-    ranked = sorted(collectives, key=lambda c: -c.bytes * (c.count or 1))[:most]
+    """The collectives that send most, with their causes and source locations; equal ones share a line."""
+    alike = Counter(collectives)
+    ranked = sorted(alike, key=lambda c: -c.bytes * (c.count or 1))[:most]
     lines = []
     for c in ranked:
-        times = f" x {c.count}" if c.count != 1 else ""
+        times = f" x {c.count * alike[c] if c.count is not None else None}" if (c.count, alike[c]) != (1, 1) else ""
         where = f" at {_place(c.location)}" if c.location else ""
         lines.append(f"  {sent_text(c.bytes, [c])}{times}  {c.kind} over {c.axes.replace(chr(34), '')}{where}")
         lines.append(f"      {c.cause}")
@@ -147,7 +170,7 @@ def program_lines(signature: Signature, collectives: Sequence[Collective]) -> li
         "",
         *value_lines(signature.inputs, "argument", signature.mesh),
         "",
-        *value_lines(signature.outputs, "result", signature.mesh),
+        *_result_lines(signature),
         "",
         "collectives:",
         *collective_lines(collectives),
@@ -158,12 +181,20 @@ def program_lines(signature: Signature, collectives: Sequence[Collective]) -> li
 
 
 def _place(location: SourceLocation) -> str:
-    """The location, with a file name relative to the working directory if that is shorter."""
-    with contextlib.suppress(ValueError):  # on another drive
-        relative = os.path.relpath(location.file)
-        if len(relative) < len(location.file):
-            return str(dataclasses.replace(location, file=relative))
-    return str(location)
+    """The location, with the shortest path of its file."""
+    return str(dataclasses.replace(location, file=shortest_path(location.file)))
+
+
+def shortest_path(file: str) -> str:
+    """A path from the working directory or, of an example of gspmd, from the package, where that is shorter."""
+    forms = [file]
+    with contextlib.suppress(ValueError):  # another drive
+        forms.append(os.path.relpath(file))
+    for folder in examples.__path__:
+        if os.path.realpath(file).startswith(os.path.realpath(folder) + os.sep):
+            inside = os.path.relpath(os.path.realpath(file), os.path.realpath(folder))
+            forms.append(os.path.join("gspmd", "examples", inside))
+    return min(forms, key=len)
 
 
 def last_name(path: str | None) -> str:

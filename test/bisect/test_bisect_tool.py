@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted import PLANTED, PROGRAM
+from support.planted import PLANTED, PROGRAM
 
 from gspmd.tools import cli
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planted import PLANTED, PROGRAM, Planted
+from support.planted import PLANTED, PROGRAM, Planted
 
 import gspmd
 

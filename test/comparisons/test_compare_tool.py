@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_second_opinion import GATHERED, PRODUCT
+from support.compared_programs import GATHERED, PRODUCT
 
 from gspmd.tools import cli
 

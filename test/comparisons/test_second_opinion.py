@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.compared_programs import GATHERED, MESH, PRODUCT, said
 
 import gspmd
 from gspmd.comparisons import measuring, second_opinion
@@ -18,23 +19,6 @@ from gspmd.comparisons.peers import GSPMD, PEERS, SHARDY
 from gspmd.comparisons.text import opinion_lines
 from gspmd.dialect.errors import Unsupported, UsageError
 
-MESH = 'sdy.mesh @mesh = <["x"=4, "y"=2]>'
-ROWS, WHOLE = '[{"x"}, {}]', "[{}, {}]"
-
-
-def said(dims: str) -> str:
-    return f"{{sdy.sharding = #sdy.sharding<@mesh, {dims}>}}"
-
-
-PRODUCT = f"""{MESH}
-func.func public @main(%a: tensor<64x64xf32> {said('[{"x"}, {}]')}, %b: tensor<64x64xf32> {said('[{"x"}, {"y"}]')})
-    -> (tensor<64x64xf32> {said('[{"x"}, {"y"}]')}) {{
-  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-    : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
-  %1 = stablehlo.tanh %0 : tensor<64x64xf32>
-  return %1 : tensor<64x64xf32>
-}}"""
-GATHERED = 3 * 16 * 32 * 4
 SWAPPED = f"""{MESH}
 func.func public @main(%a: tensor<16x16xf32> {said('[{"x"}, {"y"}]')})
     -> (tensor<16x16xf32> {said('[{"y"}, {"x"}]')}) {{

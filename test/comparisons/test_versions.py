@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_second_opinion import PRODUCT
+from support.compared_programs import PRODUCT
 
 import gspmd
 from gspmd.comparisons.increases import over_old

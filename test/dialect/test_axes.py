@@ -6,9 +6,9 @@ import itertools
 import math
 
 import pytest
-from dialect_strategies import axis_parts, factorings, index_along, meshes
 from hypothesis import given
 from hypothesis import strategies as st
+from support.dialect_strategies import axis_parts, factorings, index_along, meshes
 
 from gspmd.dialect.axes import (
     Axis,

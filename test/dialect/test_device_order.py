@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from dialect_strategies import MAX_DEVICES, device_counts, expand, factorings, iotas, orders, permutations
 from hypothesis import given
 from hypothesis import strategies as st
+from support.dialect_strategies import MAX_DEVICES, device_counts, expand, factorings, iotas, orders, permutations
 
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axis

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from dialect_strategies import (
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.dialect_strategies import (
     MAX_DEVICES,
     bodies,
     classes,
@@ -23,8 +25,6 @@ from dialect_strategies import (
     tensor_shardings,
     tilings,
 )
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from gspmd.dialect import device_order
 from gspmd.dialect.axes import Axes, Axis

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from dialect_strategies import axis_parts, iotas, meshes
 from hypothesis import given
 from hypothesis import strategies as st
+from support.dialect_strategies import axis_parts, iotas, meshes
 
 from gspmd.dialect.axes import canonical
 from gspmd.dialect.device_order import Iota

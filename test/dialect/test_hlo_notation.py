@@ -8,10 +8,10 @@ import re
 from typing import Any
 
 import pytest
-from dialect_strategies import ROLES, bodies
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxlib import _hlo  # type: ignore[attr-defined]
+from support.dialect_strategies import ROLES, bodies
 
 from gspmd.dialect.device_order import Iota
 from gspmd.dialect.errors import AnnotationError, Error, ParseError

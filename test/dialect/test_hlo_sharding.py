@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dialect_strategies import MAX_DEVICES, ROLES, bodies, expand, named_shardings, placement, tilings
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxlib import _hlo  # type: ignore[attr-defined]
+from support.dialect_strategies import MAX_DEVICES, ROLES, bodies, expand, named_shardings, placement, tilings
 
 from gspmd.dialect.device_order import Iota, compact, identity
 from gspmd.dialect.errors import AnnotationError

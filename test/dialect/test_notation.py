@@ -7,11 +7,11 @@ import functools
 from typing import Any
 
 import pytest
-from dialect_strategies import meshes, tensor_shardings
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
+from support.dialect_strategies import meshes, tensor_shardings
 
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import AnnotationError, Error, ParseError

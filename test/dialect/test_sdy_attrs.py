@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dialect_strategies import axis_parts, meshes, tensor_shardings
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from jaxlib.mlir import ir
+from support.dialect_strategies import axis_parts, meshes, tensor_shardings
 
 from gspmd.dialect.axes import Axes, canonical
 from gspmd.dialect.errors import ParseError

@@ -6,9 +6,9 @@ import itertools
 import math
 
 import pytest
-from dialect_strategies import index_along, meshes, tensor_shardings
 from hypothesis import given
 from hypothesis import strategies as st
+from support.dialect_strategies import index_along, meshes, tensor_shardings
 
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import AnnotationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
-from one_line import Jit, Place, check
+from support.one_line import Jit, Place, check
 
 pytestmark = pytest.mark.filterwarnings("ignore:Brax System")
 envs = pytest.importorskip("brax.envs", reason="brax does not import")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
-from one_line import Jit, Place, check, uniform
+from support.one_line import Jit, Place, check, uniform
 
 import gspmd
 

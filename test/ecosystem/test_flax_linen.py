@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
-from one_line import MESH, Jit, Place, check, uniform
+from support.one_line import MESH, Jit, Place, check, uniform
 
 optax = pytest.importorskip("optax", reason="optax does not import")
 nn = pytest.importorskip("flax.linen", reason="flax does not import")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from one_line import MESH, Jit, Place, check, uniform
+from support.one_line import MESH, Jit, Place, check, uniform
 
 optax = pytest.importorskip("optax", reason="optax does not import")
 nnx = pytest.importorskip("flax.nnx", reason="flax does not import")

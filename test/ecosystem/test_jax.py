@@ -9,7 +9,7 @@ import pytest
 from jax.experimental.ode import odeint
 from jax.scipy.optimize import minimize
 from jax.scipy.sparse.linalg import bicgstab, cg, gmres
-from one_line import Jit, Place, check, uniform
+from support.one_line import Jit, Place, check, uniform
 
 _MATRIX = uniform(32, 32) + 8 * np.eye(32, dtype=np.float32)
 

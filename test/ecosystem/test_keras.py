@@ -7,7 +7,7 @@ import os
 import jax
 import numpy as np
 import pytest
-from one_line import Jit, Place, check, uniform
+from support.one_line import Jit, Place, check, uniform
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 keras = pytest.importorskip("keras", reason="keras does not import")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import pytest
-from one_line import Jit, Place, check, uniform
+from support.one_line import Jit, Place, check, uniform
 
 mujoco = pytest.importorskip("mujoco", reason="mujoco does not import")
 mjx = pytest.importorskip("mujoco.mjx", reason="mujoco-mjx does not import")

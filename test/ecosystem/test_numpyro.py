@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from one_line import Jit, Place, check
+from support.one_line import Jit, Place, check
 
 numpyro = pytest.importorskip("numpyro", reason="numpyro does not import")
 dist = pytest.importorskip("numpyro.distributions", reason="numpyro does not import")

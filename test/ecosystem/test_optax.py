@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
-from one_line import Jit, Place, check, uniform
+from support.one_line import Jit, Place, check, uniform
 
 optax = pytest.importorskip("optax", reason="optax does not import")
 

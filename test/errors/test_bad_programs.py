@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bad_programs import BAD
+from support.bad_programs import BAD
 
 import gspmd
 from gspmd.tools import cli, opt

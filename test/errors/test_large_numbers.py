@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from large_numbers import PARTITIONED, PRIME, REFUSED, SLICED, negated
+from support.large_numbers import PARTITIONED, PRIME, REFUSED, SLICED, negated
 
 import gspmd
 from gspmd.dialect.errors import Error

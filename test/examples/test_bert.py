@@ -9,7 +9,7 @@ from collections import Counter
 import jax
 import numpy as np
 import pytest
-from example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent, step
+from support.example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent, step
 
 from gspmd.examples import bert as example
 

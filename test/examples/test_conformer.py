@@ -8,7 +8,7 @@ from collections import Counter
 import jax
 import numpy as np
 import pytest
-from example_moves import AS_WRITTEN
+from support.example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.examples import conformer as example

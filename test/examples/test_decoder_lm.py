@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from example_moves import BOUND
+from support.example_moves import BOUND
 
 import gspmd
 from gspmd.examples import decoder_lm

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_moves import step
 from jaxlib.mlir import ir
+from support.example_moves import step
 
 import gspmd
 from gspmd.collectives import collective_operations

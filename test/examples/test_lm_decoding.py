@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from example_moves import AS_WRITTEN
+from support.example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.collectives import collective_operations

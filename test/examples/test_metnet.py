@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import pytest
-from example_moves import AS_WRITTEN
+from support.example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.examples.common.recipe import ONE_DEVICE

@@ -7,7 +7,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent
+from support.example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent
 
 from gspmd.examples import moe_translation as example
 

@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from example_moves import BOUND
+from support.example_moves import BOUND
 
 import gspmd
 from gspmd.examples import parallelisms

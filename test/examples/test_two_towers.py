@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from example_moves import STATE_TOLERANCE, Sent, errors, losses, of_kind, sent
+from support.example_moves import STATE_TOLERANCE, Sent, errors, losses, of_kind, sent
 
 from gspmd.examples import two_towers as example
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import jax
 import pytest
-from example_moves import AS_WRITTEN
+from support.example_moves import AS_WRITTEN
 
 import gspmd
 from gspmd.examples.common.recipe import ONE_DEVICE

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent
+from support.example_moves import STATE_TOLERANCE, errors, losses, of_kind, sent
 
 from gspmd.examples import vit as example
 from gspmd.examples.common.pictures import patches

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference_layers import Array, convolved, gelu, pooled, relu, softmax
+from support.reference_layers import Array, convolved, gelu, pooled, relu, softmax
 
 import gspmd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from mutations import mutated_words
+from hostile.mutations import mutated_words
 
 _SDY = (
     '#sdy.sharding<@mesh, [{"x"}, {}]>', '#sdy.sharding<@mesh, [{"x", "y"}, {?}]>',

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from case import Case
+from hostile.case import Case
 
 
 def _source(case: Case) -> Any:

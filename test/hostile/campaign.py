@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from case import Case
-from entries import Outcome
-from judgement import EXIT_INTERRUPTED, Fault, fault, message, plain
-from reduction import Reduction
-from supervision import Limits, Supervisor
+from hostile.case import Case
+from hostile.entries import Outcome
+from hostile.judgement import EXIT_INTERRUPTED, Fault, fault, message, plain
+from hostile.reduction import Reduction
+from hostile.supervision import Limits, Supervisor
 
 
 @dataclasses.dataclass(slots=True)

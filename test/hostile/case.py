@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from generated import BUILDERS
+from hostile.generated import BUILDERS
 
 _READABLE = re.compile(r"[\t\n -~\u00a0-\ud7ff]*")
 

@@ -6,9 +6,8 @@ import dataclasses
 import json
 from random import Random
 
-from mutations import NAMES, NUMBERS
-
 from gspmd.tools import pass_table
+from hostile.mutations import NAMES, NUMBERS
 
 PASSES = (*(name for name, *_ in pass_table.PASSES), "canonicalize", "cse", "symbol-dce", "inline")
 _PRINTING = ("--mlir-print-debuginfo", "--mlir-print-op-generic", "--mlir-print-local-scope", "--emit-bytecode",

@@ -11,11 +11,11 @@ import zipfile
 from pathlib import Path
 from random import Random
 
-import seed_inputs
-from archives import bomb
-from case import Case
-from mutations import mutated_bytes, mutated_words
-from wanted import Wanted
+from hostile import seed_inputs
+from hostile.archives import bomb
+from hostile.case import Case
+from hostile.mutations import mutated_bytes, mutated_words
+from hostile.wanted import Wanted
 
 _ABOUT = ("{}", "[]", "null", "5", '"x"', "", "{", '{"target": 5}', '{"target": "cpu", "ids": [], "devices": 0}',
           "[" * 100_000, '{"target": "cpu", "ids": [0, 0], "devices": 2}',

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from case import Case
+from hostile.case import Case
 
 KINDS = ("a process", "closed stdout", "closed stdin", "closed stderr", "broken pipe", "a full stdout", "a terminal",
          "an interrupt",

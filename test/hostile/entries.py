@@ -20,11 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import consoles
-import places
-from calls import CALLS
-from case import Case
-from nursery import Nursery
+from hostile import consoles, places
+from hostile.calls import CALLS
+from hostile.case import Case
+from hostile.nursery import Nursery
 
 _KEPT = 20_000  # characters of a stream
 _PATIENCE_S = 120.0  # with a process of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from graphs import Graph
+from proof.graphs import Graph
 
 _MESH = 'sdy.mesh @mesh = <["x"=4, "y"=2]>\n'
 _X = '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}'

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from mutations import NAMES, NUMBERS
+from hostile.mutations import NAMES, NUMBERS
 
 ELEMENTS = (
     "f32", "f64", "bf16", "f16", "i1", "i8", "i32", "i64", "ui8", "ui32", "si32", "i128", "index", "complex<f32>",

@@ -8,8 +8,8 @@ import json
 import re
 import signal
 
-from case import Case
-from entries import Outcome
+from hostile.case import Case
+from hostile.entries import Outcome
 
 EXIT_VERDICT, EXIT_INTERNAL, EXIT_TIMEOUT, EXIT_INTERRUPTED = 3, 70, 124, 130
 _USUAL_CODES = {0, 1, 2}  # as every page of --help says

@@ -8,18 +8,14 @@ import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-import compiled_files
-import places
-import seed_inputs
-import side_files
-import word_cases
-from attribute_texts import attribute_program, notation
-from case import Case
-from command_lines import OPTIONS, READERS, RUNNERS, WITH_OUTPUT, command_line, hostile_value
-from generated import generated
-from grammar import mutated_program
-from mutations import mutated_bytes, mutated_words
-from wanted import Unfit, Wanted
+from hostile import compiled_files, places, seed_inputs, side_files, word_cases
+from hostile.attribute_texts import attribute_program, notation
+from hostile.case import Case
+from hostile.command_lines import OPTIONS, READERS, RUNNERS, WITH_OUTPUT, command_line, hostile_value
+from hostile.generated import generated
+from hostile.grammar import mutated_program
+from hostile.mutations import mutated_bytes, mutated_words
+from hostile.wanted import Unfit, Wanted
 
 _MOST_BYTES = 1_500_000
 

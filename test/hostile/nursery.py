@@ -28,10 +28,10 @@ class Nursery:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        code = f"import nursery; nursery.serve({theirs.fileno()})"
+        code = f"from hostile import nursery; nursery.serve({theirs.fileno()})"
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)]),
         }
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", code], pass_fds=[theirs.fileno()], env=environment

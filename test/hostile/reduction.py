@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from case import Case
-from mutations import words_of
+from hostile.case import Case
+from hostile.mutations import words_of
 
 Fails = Callable[[Case], bool]
 T = TypeVar("T")

@@ -9,11 +9,12 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import seed_inputs
-from archives import bomb
-from case import Case
-from mutations import NUMBERS, mutated_bytes, mutated_words
-from wanted import Wanted
+
+from hostile import seed_inputs
+from hostile.archives import bomb
+from hostile.case import Case
+from hostile.mutations import NUMBERS, mutated_bytes, mutated_words
+from hostile.wanted import Wanted
 
 _PROGRAM = ("p.mlir", seed_inputs.GOOD.encode())
 

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import entries
-from case import Case
-from entries import Outcome
-from judgement import EXIT_INTERNAL
-
 from gspmd.isolation import Died, Worker
+from hostile import entries
+from hostile.case import Case
+from hostile.entries import Outcome
+from hostile.judgement import EXIT_INTERNAL
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-import consoles
-import seed_inputs
-from case import Case
-from command_lines import PASSES
-from mutations import mutated_words
-from places import HELD_FIFO
-from wanted import Wanted
+from hostile import consoles, seed_inputs
+from hostile.case import Case
+from hostile.command_lines import PASSES
+from hostile.mutations import mutated_words
+from hostile.places import HELD_FIFO
+from hostile.wanted import Wanted
 
 _PROGRAM = ("p.mlir", seed_inputs.GOOD.encode())
 

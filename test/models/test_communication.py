@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from traced import Move, moves
+from support.traced import Move, moves
 
 from gspmd.examples import decoder_lm, mlp
 

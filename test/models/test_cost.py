@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
-from traced import lower, partition_as_written
+from support.traced import lower, partition_as_written
 
 import gspmd
 from gspmd.costs.program_cost import CostReport, cost_of

@@ -8,7 +8,7 @@ partitioned only, and what is compared is the two families.
 from __future__ import annotations
 
 import pytest
-from traced import MESHES, inputs_of, lower, partition
+from support.traced import MESHES, inputs_of, lower, partition
 
 import gspmd
 from gspmd.examples import decoder_lm, mlp

@@ -12,9 +12,9 @@ import numpy as np
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
 
-from callback_runs import compiled  # noqa: E402
 from jax import lax  # noqa: E402
 from jax.experimental import io_callback  # noqa: E402
+from support.callback_runs import compiled  # noqa: E402
 
 X = np.arange(32, dtype=np.float32).reshape(8, 4)
 calls: list[Any] = []

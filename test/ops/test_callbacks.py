@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from callback_runs import Run, annotated, compiled, lower
 from jax import lax
 from jax.experimental import io_callback
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
-from two_processes import run_twice
+from support.callback_runs import Run, annotated, compiled, lower
+from support.two_processes import run_twice
 
 import gspmd
 from gspmd.runtime import executable as runtime

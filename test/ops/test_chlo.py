@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 from op_examples import function
-from single_op import MESHES, Array, assignments, check, partition, rule_of
+from support.single_op import MESHES, Array, assignments, check, partition, rule_of
 
 from gspmd.dialect.rule import NEED_REPLICATION, print_rule
 from gspmd.runtime import executable as runtime

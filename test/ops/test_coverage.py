@@ -9,14 +9,13 @@ import pytest
 from generate_coverage import PAGE, coverage
 from jaxlib.mlir.dialects import chlo, stablehlo
 from op_examples import EXAMPLES, function, operation_of
-from single_op import MESHES, assignments, partition, read
+from support.examples_of_operations import COMPUTED, is_refused
+from support.single_op import MESHES, assignments, partition, read
 
 import gspmd
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import NEED_REPLICATION
 from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.communication import OPS as COMMUNICATION
-from gspmd.transforms.ops.refused import OPS as REFUSED
 from gspmd.transforms.ops.structure import STRUCTURE
 
 # The bindings have no dialect for the types of these, so that no program has them.
@@ -47,19 +46,6 @@ def test_every_operation_has_an_example() -> None:
     assert (operations() | NEWER) - shown == UNREADABLE | NEWER | {"stablehlo.return"}
 
 
-def _refused(name: str) -> bool:
-    """Whether a program of this alone is refused; communication has its place in manual computations.
-
-    Every replica is number 0 in programs of one replica.
-    """
-    refused = (REFUSED.keys() | COMMUNICATION.keys()) - {"stablehlo.replica_id"}
-    return operation_of(name) in refused or "unknown target" in name
-
-
-# The rule of a call that carries one is not in the table.
-COMPUTED = [n for n in EXAMPLES if operation_of(n) in OPS and not _refused(n) and "rule of its own" not in n]
-
-
 @pytest.mark.parametrize("name", COMPUTED)
 def test_the_operation_is_valid_however_its_factors_are_split(name: str) -> None:
     """Each alone, and several at once; the result is verified against the types that the rule promises."""
@@ -84,13 +70,13 @@ def annotated(name: str) -> str:
     return f'sdy.mesh @mesh = <["x"=2]>\n{function(name, _split)}'
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if not _refused(name)])
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if not is_refused(name)])
 def test_the_operation_goes_through_all_stages(name: str) -> None:
     module = gspmd.partition(annotated(name)).module_text
     assert "sdy." not in module
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if _refused(name)])
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if is_refused(name)])
 def test_the_operation_is_refused_with_a_reason(name: str) -> None:
     with pytest.raises(Unsupported, match="; "):
         gspmd.partition(annotated(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from single_op import MESHES, check
+from support.single_op import MESHES, check
 
 
 def constant(value: str, type_: str) -> str:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from single_op import rule_of
+from support.single_op import rule_of
 
 import gspmd
 from gspmd.dialect.rule import print_rule

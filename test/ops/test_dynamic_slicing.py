@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, check_all, rule_of
-from test_gather import table
+from support.made_arrays import table
+from support.single_op import MESHES, Array, check, check_all, rule_of
 
 from gspmd.dialect.rule import print_rule
 

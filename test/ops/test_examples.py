@@ -6,11 +6,11 @@ import random
 import re
 
 import pytest
-from contents import fill
 from op_examples import EXAMPLES, function, operation_of, types_of
-from single_op import MESHES, check
-from test_coverage import COMPUTED
-from test_sent_bytes import check as check_sent
+from proof.contents import fill
+from support.examples_of_operations import COMPUTED
+from support.local_sent import check_sent
+from support.single_op import MESHES, check
 
 from gspmd.transforms.ops import OPS, traits_of
 

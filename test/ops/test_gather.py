@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, check, rule_of
+from support.made_arrays import indices, table
+from support.single_op import MESHES, check, rule_of
 
 from gspmd.dialect.rule import print_rule
 
@@ -28,24 +29,6 @@ ROWS = "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0]"
 
 def embedding(element: str = "f32", index: str = "i32", rows: int = 14, is_sorted: bool = False) -> str:
     return gather(f"{rows}x6x{element}", f"5x4x1x{index}", f"5x4x6x{element}", [1, 6], 2, ROWS, is_sorted)
-
-
-def table(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """Normal numbers with a NaN, an infinity and zeros of both signs among them."""
-    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    special = [np.nan, np.inf, -0.0, 0.0]
-    places = range(1, min(values.size, 8), 2)
-    values.flat[list(places)] = special[: len(places)]
-    return values
-
-
-def indices(shape: tuple[int, ...], rows: int, dtype: type = np.int32, seed: int = 1) -> np.ndarray:
-    """In range for the most part, with the extremes of the type among them."""
-    found = np.random.default_rng(seed).integers(0, rows, shape).astype(dtype)
-    limits = np.iinfo(dtype)
-    extremes = [0, limits.max, limits.min, min(rows, limits.max), min(rows + 1, limits.max), max(-1, limits.min)]
-    found.flat[: len(extremes)] = extremes
-    return found
 
 
 def test_rule_of_an_embedding() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, partition, rule_of
+from support.single_op import MESHES, Array, check, partition, rule_of
 
 import gspmd
 from gspmd.dialect.rule import print_rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, check, read, rule_of
+from support.single_op import MESHES, check, read, rule_of
 
 from gspmd.dialect.errors import Unsupported
 from gspmd.dialect.rule import print_rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from random_indexing import failures
+from support.random_indexing import failures
 
 
 # No case among these is one where XLA's program for one device differs from the specification.

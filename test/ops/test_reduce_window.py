@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
-
 import numpy as np
 import pytest
-from single_op import MESHES, check, partition, read, rule_of, split_of
-from test_scatter import small_numbers
+from support.local_sent import check_what_is_sent, collectives, padding
+from support.made_arrays import small_numbers
+from support.single_op import MESHES, check, partition, rule_of
 
-from gspmd.dialect.axes import size_of
 from gspmd.dialect.rule import print_rule
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.local_form import sent_by
-from gspmd.transforms.parsing.mlir import new_context
-
-COLLECTIVES = re.compile(r'"?stablehlo\.(all_gather|all_reduce|collective_permute|all_to_all)"?\(')
-
-SENT = re.compile(r'"stablehlo\.(\w+)"\([^()]*\) <\{.*channel_handle.*: \(tensor<([^>]*)>\) ->')
 
 
 def reduce_window(
@@ -46,33 +36,6 @@ func.func public @main(%x: {x}, %init: tensor<{element}>) -> {r} {{
 def along(size: int, result: int, taps: int, rest: str = "", reducer: str = "add") -> str:
     """Windows of the second of two dimensions."""
     return reduce_window((3, size), (3, result), (1, taps), rest, reducer)
-
-
-def padding(low: int, high: int) -> str:
-    return f"padding = dense<[[0, 0], [{low}, {high}]]> : tensor<2x2xi64>"
-
-
-def collectives(text: str, mesh: str = "8", dim: int = 1) -> list[str]:
-    """The kinds of those that there are when this dimension of the operand is split over all of the mesh."""
-    (factor,) = rule_of(text).operands[0][dim]
-    module = partition(text, MESHES[mesh], {factor: MESHES[mesh].all_axes()})
-    return sorted(COLLECTIVES.findall(module))
-
-
-def check_what_is_sent(text: str, mesh: str = "3x2", dim: int = 1) -> None:
-    """The price of the local form is the bytes of its collectives, where all of the mesh splits this dimension."""
-    rule = rule_of(text)
-    (factor,), axes = rule.operands[0][dim], MESHES[mesh].all_axes()
-    split = split_of(rule, MESHES[mesh], {factor: axes})
-    (op,) = read(text).body.ops
-    localize = OPS[op.info.name].localize
-    assert localize is not None
-    sent = 0
-    for kind, shape in SENT.findall(partition(text, MESHES[mesh], {factor: axes})):
-        size = 4 * math.prod(int(n) for n in shape.split("x")[:-1])
-        sent += {"collective_permute": size, "all_gather": (size_of(axes) - 1) * size}.get(kind, 0)
-    found = sent_by(localize, op.info, rule, split.operands, split.results, new_context())
-    assert sum(collective.bytes for collective in found) == sent
 
 
 TWO_DILATED = "window_dilations = array<i64: 1, 2>"

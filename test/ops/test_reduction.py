@@ -7,7 +7,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, partition, rule_of
+from support.single_op import MESHES, Array, check, partition, rule_of
 
 from gspmd.dialect.rule import print_rule
 

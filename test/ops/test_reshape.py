@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from single_op import MESHES, check, rules_of
+from support.single_op import MESHES, check, rules_of
 
 from gspmd.dialect.rule import print_rule
 

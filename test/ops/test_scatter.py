@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, rule_of
-from test_gather import indices, table
+from support.made_arrays import indices, small_numbers, table
+from support.single_op import MESHES, check, rule_of
 
 import gspmd
 from gspmd.dialect.rule import PERMUTATION, REDUCTION, print_rule
@@ -44,11 +44,6 @@ ROWS = "update_window_dims = [2], inserted_window_dims = [0], scatter_dims_to_op
 def gradient(**options: str) -> str:
     """The scatter of an embedding's gradient."""
     return scatter("14x6", "5x4x1", "5x4x6", 2, ROWS, **options)
-
-
-def small_numbers(shape: tuple[int, ...], dtype: str = "float32", seed: int = 5) -> Array:
-    """Integers of which sums and products are exact."""
-    return np.random.default_rng(seed).integers(1, 4, shape).astype(dtype)
 
 
 def test_rule_of_an_embedding_gradient() -> None:

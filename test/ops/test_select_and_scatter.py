@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, check_all, rule_of
-from test_reduce_window import check_what_is_sent, collectives, padding
-from test_scatter import small_numbers
+from support.local_sent import check_what_is_sent, collectives, padding
+from support.made_arrays import small_numbers
+from support.single_op import MESHES, Array, check, check_all, rule_of
 
 from gspmd.dialect.rule import print_rule
 

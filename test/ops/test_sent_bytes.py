@@ -5,45 +5,21 @@ from __future__ import annotations
 import random
 
 import pytest
-from indexing_cases import Maker
-from random_windows import FAMILIES, MESHES
-from single_op import assignments, partition, read, rules_of, split_of
-
-from gspmd.collectives import collectives_of
-from gspmd.transforms.ops import OPS
-from gspmd.transforms.ops.local_form import sent_by
-from gspmd.transforms.parsing.mlir import new_context, parse_module
-
-
-def check(text: str, rng: random.Random) -> None:
-    """Compare for every factor split alone, and for two random splits, by each rule of the operation."""
-    mesh = MESHES[rng.choice(list(MESHES))]
-    (op,) = read(text).body.ops
-    localize = OPS[op.info.name].localize
-    for rule in rules_of(text):
-        for axes in assignments(rule, mesh, 2, rng.randrange(1000)):
-            split = split_of(rule, mesh, axes)
-            module = parse_module(partition(text, mesh, axes, rule), new_context())
-            made = [c for c in collectives_of(module, mesh) if c.cause != "partial results"]
-            assert all(c.count == 1 for c in made)
-            said = ()
-            if localize is not None:
-                said = sent_by(localize, op.info, rule, split.operands, split.results, module.context)
-            assert sorted((c.kind, round(c.bytes)) for c in said) == sorted((c.kind, c.bytes) for c in made), (
-                f"{axes}\n{module}"
-            )
+from support.indexing_cases import Maker
+from support.local_sent import check_sent
+from support.random_windows import FAMILIES
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_windows(family: str, seed: int) -> None:
     rng = random.Random(f"{family} {seed}")
-    check(FAMILIES[family](rng).text, rng)
+    check_sent(FAMILIES[family](rng).text, rng)
 
 
 @pytest.mark.parametrize("seed", range(16))
 def test_lookups_and_updates(seed: int) -> None:
-    check(Maker(seed).case().module(), random.Random(seed))
+    check_sent(Maker(seed).case().module(), random.Random(seed))
 
 
 SIZES = [8, 9, 13, 16, 17]
@@ -72,7 +48,7 @@ def test_slices(seed: int) -> None:
         cuts.append(f"{start}:{limit}:{stride}")
         kept.append(-(-(limit - start) // stride))
     text = program([f"{sizes[0]}x{sizes[1]}x"], f"stablehlo.slice %a0 [{', '.join(cuts)}]", f"{kept[0]}x{kept[1]}x")
-    check(text, rng)
+    check_sent(text, rng)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -82,7 +58,7 @@ def test_pads(seed: int) -> None:
     low, high, interior = [rng.randint(-2, 4) for _ in size], [rng.randint(-2, 4) for _ in size], [rng.randint(0, 2), 0]
     result = [(n - 1) * (i + 1) + 1 + a + b for n, i, a, b in zip(size, interior, low, high, strict=True)]
     operation = f"stablehlo.pad %a0, %a1, low = {low}, high = {high}, interior = {interior}"
-    check(program([f"{size[0]}x6x", ""], operation, f"{result[0]}x{result[1]}x"), rng)
+    check_sent(program([f"{size[0]}x6x", ""], operation, f"{result[0]}x{result[1]}x"), rng)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -90,14 +66,14 @@ def test_concatenations(seed: int) -> None:
     rng = random.Random(seed)
     sizes = [rng.choice([1, 3, 4, 8, 9]) for _ in range(3)]
     operation = "stablehlo.concatenate %a0, %a1, %a2, dim = 0"
-    check(program([f"{n}x6x" for n in sizes], operation, f"{sum(sizes)}x6x"), rng)
+    check_sent(program([f"{n}x6x" for n in sizes], operation, f"{sum(sizes)}x6x"), rng)
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_reversals(size: int) -> None:
     shape = f"{size}x6x"
     text = program([shape], "stablehlo.reverse %a0, dims = [0, 1]", shape)
-    check(text.replace(f"(tensor<{shape}f32>) -> ", "", 1), random.Random(size))
+    check_sent(text.replace(f"(tensor<{shape}f32>) -> ", "", 1), random.Random(size))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -106,4 +82,4 @@ def test_reshapes_between_uneven_tiles(seed: int) -> None:
     major, minor = rng.choice([2, 3, 4, 6]), rng.choice([2, 3, 4, 5, 8])
     apart, together = f"{major}x{minor}x6x", f"{major * minor}x6x"
     source, target = (apart, together) if seed % 2 else (together, apart)
-    check(program([source], "stablehlo.reshape %a0", target), rng)
+    check_sent(program([source], "stablehlo.reshape %a0", target), rng)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from single_op import MESHES, check, rule_of
-from test_gather import table
+from support.made_arrays import table
+from support.single_op import MESHES, check, rule_of
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.rule import print_rule

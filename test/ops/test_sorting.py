@@ -7,8 +7,8 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from single_op import MESHES, Array, check, partition, rule_of
-from test_gather import table
+from support.made_arrays import table
+from support.single_op import MESHES, Array, check, partition, rule_of
 
 import gspmd
 from gspmd.dialect.rule import print_rule

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from random_shardings import random_sharding
+from support.random_shardings import random_sharding
 
 import gspmd
 from gspmd.checks.checking import check

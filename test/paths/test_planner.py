@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from random_shardings import random_mesh, random_shape, random_sharding
+from support.random_shardings import random_mesh, random_shape, random_sharding
 
 from gspmd import api
 from gspmd.dialect.axes import Axes, canonical, overlap, remove_prefix, size_of, starts_with, without

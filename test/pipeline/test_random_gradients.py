@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from random_gradients import FAMILIES, run
+from support.random_gradients import FAMILIES, run
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,15 +9,14 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 
-from operations import FAMILIES
-from program import Argument, Program, Value
-from writer import Alone
-
 from gspmd.dialect.axes import Axis, canonical
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from gspmd.dialect.sharding import DimSharding, TensorSharding
+from proof.operations import FAMILIES
+from proof.program import Argument, Program, Value
+from proof.writer import Alone
 
 _SHAPES = ((1,), (2,), (3,), (4,), (6,), (8,), (2, 2), (2, 3), (3, 2), (4, 2), (2, 4))
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from contents import fill
-from interpreter import interpreted
-from program import Program, Value
 
 import gspmd
 from gspmd.checks.comparison import compare_sharded, default_rtol
 from gspmd.dialect.errors import Unsupported
 from gspmd.runtime import executable as runtime
+from proof.contents import fill
+from proof.interpreter import interpreted
+from proof.program import Program, Value
 
 Array = np.ndarray[Any, Any]
 

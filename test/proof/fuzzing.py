@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from execution import USUAL, Options, Verdict, inputs_of, verdicts
-from graphs import Graph
-from program import Program
-from shrinking import shrunk
-
 import gspmd
 from gspmd.isolation import Died, Worker
+from proof.execution import USUAL, Options, Verdict, inputs_of, verdicts
+from proof.graphs import Graph
+from proof.program import Program
+from proof.shrinking import shrunk
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

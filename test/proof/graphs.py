@@ -6,13 +6,13 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from operations import FAMILIES
-from program import Program, Shape, Statement, Value
-from random_shardings import random_sharding
-from writer import MOST_ELEMENTS, Writer
+from support.random_shardings import random_sharding
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
+from proof.operations import FAMILIES
+from proof.program import Program, Shape, Statement, Value
+from proof.writer import MOST_ELEMENTS, Writer
 
 _MESHES = ((8,), (4, 2), (2, 4), (2, 2, 2), (2, 3), (3, 2), (6,), (4, 1, 2), (2, 1, 2, 2), (1, 2, 1, 4), (3,), (2, 2),
            (4,), (1, 1), (2,), (5,), (7,))  # fmt: skip

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
-from nest_operations import Value, Values, results_of
-from nests import RANKS, Block, Nest, Spec, Statement
 
 import gspmd
+from proof.nest_operations import Value, Values, results_of
+from proof.nests import RANKS, Block, Nest, Spec, Statement
 
 Array = np.ndarray[Any, Any]
 

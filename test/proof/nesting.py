@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
-from execution import Verdict
-from nest_tracing import Array, arguments, function, shardings
-from nests import Block, Nest, Statement
 
 import gspmd
 from gspmd.dialect.errors import Unsupported
 from gspmd.isolation import Died, Worker
 from gspmd.reduction import reduced
+from proof.execution import Verdict
+from proof.nest_tracing import Array, arguments, function, shardings
+from proof.nests import Block, Nest, Statement
 
 TOLERANCE = 2e-4
 """Of floats, all of which are about 1."""

@@ -8,7 +8,7 @@ import itertools
 import time
 from collections.abc import Callable
 
-from execution import Verdict
+from proof.execution import Verdict
 
 
 def parser_of(doc: str | None) -> argparse.ArgumentParser:

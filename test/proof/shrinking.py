@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from program import Argument, Program, Statement, Value
-
 from gspmd.dialect.mesh import Mesh
 from gspmd.reduction import reduced
+from proof.program import Argument, Program, Statement, Value
 
 Fails = Callable[[Program], bool]
 

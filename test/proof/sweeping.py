@@ -6,13 +6,12 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from enumeration import Case, Operation, joined, packs
-from execution import USUAL, Array, Options, Verdict, inputs_of, on_one_device, verdicts
-from program import Program
-from shrinking import shrunk
-
 import gspmd
 from gspmd.isolation import Died, Worker
+from proof.enumeration import Case, Operation, joined, packs
+from proof.execution import USUAL, Array, Options, Verdict, inputs_of, on_one_device, verdicts
+from proof.program import Program
+from proof.shrinking import shrunk
 
 _SEED = 1
 _expected: dict[Operation, list[Array] | str] = {}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from nest_tracing import arguments
-from nesting import expected, least, tried, verdict
-from nests import Block, Nest, Statement, nest
 
 from gspmd.isolation import Worker
+from proof.nest_tracing import arguments
+from proof.nesting import expected, least, tried, verdict
+from proof.nests import Block, Nest, Statement, nest
 
 PROGRAMS = 8
 

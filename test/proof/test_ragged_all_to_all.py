@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
-from ragged import difference, ragged_case
 
 import gspmd
+from proof.ragged import difference, ragged_case
 
 P = PartitionSpec
 

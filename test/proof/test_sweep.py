@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from enumeration import MESHES, Operation, count, every, packs, sample, shardings
-from execution import Options, verdicts
-from fuzzing import Made, tried
-from interpreter import interpreted
-from operations import FAMILIES
-from program import Argument, Program, Statement, Value
-from shrinking import shrunk
-from sweeping import least, sweep
-from sweeping import tried as tried_together
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.isolation import Died, Worker
+from proof.enumeration import MESHES, Operation, count, every, packs, sample, shardings
+from proof.execution import Options, verdicts
+from proof.fuzzing import Made, tried
+from proof.interpreter import interpreted
+from proof.operations import FAMILIES
+from proof.program import Argument, Program, Statement, Value
+from proof.shrinking import shrunk
+from proof.sweeping import least, sweep
+from proof.sweeping import tried as tried_together
 
 CASES = 48
 OPERATIONS = 400

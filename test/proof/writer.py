@@ -10,7 +10,7 @@ import abc
 import random
 from collections.abc import Sequence
 
-from program import INEXACT, Argument, Shape, Statement, Value
+from proof.program import INEXACT, Argument, Shape, Statement, Value
 
 SIZES = (0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9)
 MOST_ELEMENTS = 4096

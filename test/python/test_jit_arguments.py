@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting, split
+from support.jit_meshes import MESH, counting, split
 
 import gspmd
 

@@ -20,7 +20,7 @@ from jax.experimental import sparse
 from jax.experimental.layout import Format
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting, split
+from support.jit_meshes import MESH, counting, split
 
 import gspmd
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting
+from support.jit_meshes import MESH, counting
 
 import gspmd
 from gspmd.dialect.diagnostic import Diagnostic, telling

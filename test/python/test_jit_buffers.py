@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting, pointers, split
+from support.jit_meshes import MESH, counting, pointers, split
 
 import gspmd
 from gspmd.frontend import jax_stages

@@ -20,7 +20,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting
+from support.jit_meshes import MESH, counting
 
 import gspmd
 from gspmd.frontend.device_mesh import DeviceMesh

@@ -10,7 +10,7 @@ import pytest
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH
+from support.jit_meshes import MESH
 
 import gspmd
 

@@ -17,7 +17,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting, split
+from support.jit_meshes import MESH, counting, split
 
 import gspmd
 from gspmd import api, output

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import counting, pointers
+from support.jit_meshes import counting, pointers
 
 import gspmd
 

@@ -14,7 +14,7 @@ import pytest
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting, split
+from support.jit_meshes import MESH, counting, split
 
 import gspmd
 

@@ -13,7 +13,7 @@ import pytest
 from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from jit_meshes import MESH, counting
+from support.jit_meshes import MESH, counting
 
 import gspmd
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import browser
 import pytest
-import report_programs
+from support import browser, report_programs
 
 import gspmd
 from gspmd.reports.page import page as page_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import pytest
-import report_programs
 from jax.sharding import PartitionSpec
+from support import report_programs
 
 import gspmd
 from gspmd.costs.lines import line_costs

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-import report_programs
+from support import report_programs
 
 import gspmd
 from gspmd.dialect.errors import InputError, UsageError

@@ -6,8 +6,8 @@ import importlib
 import re
 from typing import Any
 
-import layered
 import pytest
+from support import layered
 
 import gspmd
 from gspmd.dialect.errors import Unsupported

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_shardings import random_mesh, random_shape, random_sharding
+from support.random_shardings import random_mesh, random_shape, random_sharding
 
 from gspmd.dialect.axes import size_of
 from gspmd.dialect.notation import print_axes, print_dims, print_mesh, print_sharding

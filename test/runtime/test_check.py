@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from handwritten import GROUP_OF_4, partitioned
 from jax.sharding import AxisType, PartitionSpec
 from jaxlib.mlir import ir
+from support.handwritten import GROUP_OF_4, partitioned
 
 from gspmd.checks.checking import check
 from gspmd.checks.comparison import compare, default_rtol

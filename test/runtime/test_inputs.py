@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from handwritten import value
+from support.handwritten import value
 
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.dialect.mesh import Mesh

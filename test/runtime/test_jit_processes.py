@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from two_processes import run_twice
+from support.two_processes import run_twice
 
 HERE = Path(__file__).parent
 

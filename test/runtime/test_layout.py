@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from handwritten import value
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.handwritten import value
 
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import ExecutionError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from handwritten import partitioned
-from two_processes import run_twice
+from support.handwritten import partitioned
+from support.two_processes import run_twice
 
 PROGRAM = """
 import sys

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from handwritten import GROUP_OF_4, identity, partitioned
 from jax.sharding import NamedSharding, PartitionSpec
+from support.handwritten import GROUP_OF_4, identity, partitioned
 
 from gspmd.dialect.errors import ExecutionError, InputError, ParseError, Unsupported
 from gspmd.runtime import executable as runtime

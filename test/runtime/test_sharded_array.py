@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from handwritten import value
 from jax.sharding import NamedSharding, PartitionSpec
+from support.handwritten import value
 
 import gspmd
 from gspmd.dialect.mesh import Mesh

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from handwritten import partitioned, value
+from support.handwritten import partitioned, value
 
 from gspmd.dialect.errors import AnnotationError, ParseError, Unsupported
 from gspmd.dialect.mesh import Mesh

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handwritten import partitioned
+from support.handwritten import partitioned
 
 from gspmd.tools import cli
 from gspmd.virtual_devices import request_devices
@@ -48,9 +48,9 @@ def test_check_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = output.out.splitlines()
     assert lines[0] == 'mesh <["x"=4]>, 4 partitions, compared with one device'
     assert lines[2] == "random inputs of seed 0:"
-    header = "abs error rel error tolerance non-finite type sharding result"
+    header = "abs error rel error tolerance type sharding result"
     assert " ".join(lines[3].split()) == header
-    assert re.fullmatch(r'  pass +0 +0 +\S+e-05 +0  float32\[7,3\]  \[\{"x"\}, \{\}\]  0 sum', lines[4])
+    assert re.fullmatch(r'  pass +0 +0 +\S+e-05  float32\[7,3\]  \[\{"x"\}, \{\}\]  0 sum', lines[4])
     assert lines[-1] == "PASS: 1 results agree"
 
 
@@ -131,6 +131,33 @@ def test_run_prints_what_ran(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert re.fullmatch(r"first run \d+\.\d{3} ms", lines[3])
     assert lines[4].startswith("result 0 'sum': f32[7,3] [{\"x\"}, {}] = min -")
+
+
+@pytest.mark.usefixtures("files")
+def test_what_squares_are_kept_in_is_not_negative(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the second moments of a training step, whose roots are taken."""
+    Path("root.mlir").write_text("""sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<8xf32>, tensor<8xf32>) {
+  %0 = stablehlo.sqrt %a : tensor<8xf32>
+  return %0, %a : tensor<8xf32>, tensor<8xf32>
+}""")
+    assert cli.main(["run", "root.mlir"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "note: NaN in results 0: run again with random arguments that are not negative"
+    assert "not finite" not in lines[4]
+    assert re.match(r"result 1: .* = min 0\.\d", lines[5])
+
+
+@pytest.mark.usefixtures("files")
+def test_arguments_of_a_file_are_taken_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("root.mlir").write_text("""sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> tensor<8xf32> {
+  %0 = stablehlo.sqrt %a : tensor<8xf32>
+  return %0 : tensor<8xf32>
+}""")
+    np.savez("in.npz", np.array([-1, 1, 1, 1, 1, 1, 1, 4], np.float32))
+    assert cli.main(["run", "root.mlir", "--inputs", "in.npz"]) == 0
+    assert "min 1, max 2, mean 1.14286, 1 of 8 not finite" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("files")

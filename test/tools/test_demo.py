@@ -13,12 +13,13 @@ import pytest
 import gspmd
 
 
-def demo(*words: str) -> subprocess.CompletedProcess[str]:
+def demo(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gspmd.tools.cli", "demo", *words],
         capture_output=True,
         text=True,
         check=False,
+        cwd=folder,
         env={k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))},
     )
 
@@ -42,10 +43,34 @@ def test_the_program_is_saved_as_the_other_commands_read_it(tmp_path: Path) -> N
 
 
 def test_lines_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", "60")
     done = demo("mlp", "--steps", "1")
     assert done.returncode == 0, done.stderr
-    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+def test_the_first_impression(tmp_path: Path) -> None:
+    """Lines and tables fit 80 columns as they are, paths are short, and what comes next is said."""
+    done = demo("--steps", "1", "--save-program", "step.mlir", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"at {os.path.join('gspmd', 'examples', 'decoder_lm.py')}:" in done.stdout
+    assert "  and 16 rows like those of the arguments" in lines
+    gathers = [line for line in lines if "  all_gather over " in line]
+    assert len(set(gathers)) == len(gathers) > 1
+    assert lines[-4] == "next:"
+    assert [line.split("#")[0].split() for line in lines[-3:]] == [
+        ["gspmd", "explain", "step.mlir", "--conflicts"],
+        ["gspmd", "cost", "step.mlir", "--target", "tpu-v5p"],
+        ["gspmd", "report", "step.mlir", "-o", "report.html"],
+    ]
+
+
+def test_what_comes_next_begins_with_saving_the_program() -> None:
+    done = demo("mlp", "--steps", "1", "--color", "always")
+    assert "\x1b[1;32mPASS: 1 steps agree with one device" in done.stdout
+    assert "  gspmd demo mlp --save-program step.mlir " in done.stdout
 
 
 def test_the_mesh_may_have_other_sizes() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contents import fill
-from enumeration import MESHES, Operation
-from execution import on_one_device
-from operations import FAMILIES
+from proof.contents import fill
+from proof.enumeration import MESHES, Operation
+from proof.execution import on_one_device
+from proof.operations import FAMILIES
 
 from gspmd.reading import read_program
 from gspmd.transforms.ir.modules import main_function

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from enumeration import sample
-from operations import FAMILIES
-from planted_faults import faults
+from proof.enumeration import sample
+from proof.operations import FAMILIES
+from support.planted_faults import faults
 
 import gspmd
 

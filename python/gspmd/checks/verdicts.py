@@ -63,7 +63,7 @@ class Fault:
     reduced: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CheckReport:
     """The report of a check; true if everything passed.
 
@@ -88,6 +88,18 @@ class CheckReport:
     def results(self) -> tuple[ResultCheck, ...]:
         """The results of all runs."""
         return tuple(result for run in self.runs for result in run.results)
+
+    def __str__(self) -> str:
+        """The text that `gspmd check` prints."""
+        from gspmd.checks.text import report_lines
+        from gspmd.tables import fitted
+
+        return "\n".join(fitted(report_lines(self)))
+
+    def __repr__(self) -> str:
+        failed = sum(not result.passed for result in self.results)
+        found = f"{failed} of {len(self.results)} results differ" if failed else f"{len(self.results)} results agree"
+        return f"<CheckReport: {found if self.fault is None else 'a fault was found'}>"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON values."""

@@ -98,6 +98,13 @@ class SecondOpinion:
     def __bool__(self) -> bool:
         return self.passed
 
+    def __str__(self) -> str:
+        """The text that `gspmd compare` prints."""
+        from gspmd.comparisons.text import opinion_lines
+        from gspmd.tables import fitted
+
+        return "\n".join(fitted(opinion_lines(self)))
+
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values, as for JSON."""
         return {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gspmd.comparisons.figures import COMPARED, Figures, SentAlong
 from gspmd.comparisons.opinions import NOT_ASKED, NOT_RUN, LineDifference, Opinion, SecondOpinion
 from gspmd.comparisons.versions import Changed, VersionComparison
-from gspmd.tables import table, text_width
+from gspmd.tables import bad, good, table, text_width
 from gspmd.text_report import bytes_text, mesh_text, time_text
 
 _COLUMNS = 80  # where no terminal says how wide it is
@@ -24,7 +24,7 @@ def opinion_lines(found: SecondOpinion, most: int = 10) -> list[str]:
     rows.append(("results", *map(_verdict, opinions)))
     if any(opinion.unproved != NOT_ASKED for opinion in opinions):
         rows.append(("for all inputs", *map(_proof, opinions)))
-    rows += _figure_rows([opinion.figures for opinion in opinions])
+    rows += _won(_figure_rows([opinion.figures for opinion in opinions]), [opinion.figures for opinion in opinions])
     lines = [f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}", "", *_table(rows, range(1, len(rows[0])))]
     for opinion in opinions:
         lines += _remarks(opinion)
@@ -77,6 +77,17 @@ def _why(each: SentAlong) -> str:
     return each.cause.replace("stablehlo.", "")
 
 
+def _won(rows: Iterable[tuple[str, ...]], sides: Sequence[Figures | None]) -> Iterator[tuple[str, ...]]:
+    """The rows, with the least of each figure standing out, unless all are alike."""
+    figures = {label: [of(side) if side is not None else None for side in sides] for label, of in COMPARED.values()}
+    for label, *cells in rows:
+        values = figures.get(label, [])
+        known = [value for value in values if value is not None]
+        least = min(known) if known and min(known) < max(known) else None
+        won = [least is not None and value == least for value in values] or [False] * len(cells)
+        yield (label, *(good(cell) if is_best else cell for cell, is_best in zip(cells, won, strict=True)))
+
+
 def _figure_rows(sides: Sequence[Figures | None]) -> list[tuple[str, ...]]:
     """The rows that comparisons share, a cell for each side."""
 
@@ -106,7 +117,7 @@ def _verdict(opinion: Opinion) -> str:
         return opinion.failure.partition(" ")[0].rstrip(":") or _NONE
     if opinion.results is None:
         return "not run"
-    return "agree" if opinion.results.passed else "DIFFER"
+    return "agree" if opinion.results.passed else bad("DIFFER")
 
 
 def _proof(opinion: Opinion) -> str:

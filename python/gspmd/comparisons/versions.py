@@ -56,6 +56,13 @@ class VersionComparison:
         """Whether both send the same for the same things, and have the same arguments and results."""
         return not (self.lines or self.arguments or self.results)
 
+    def __str__(self) -> str:
+        """The text that `gspmd compare` prints."""
+        from gspmd.comparisons.text import version_lines
+        from gspmd.tables import fitted
+
+        return "\n".join(fitted(version_lines(self)))
+
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values, as for JSON."""
         sides = zip(("old", "new"), self.meshes, (self.old, self.new), strict=True)

@@ -68,6 +68,13 @@ class CompiledProgram:
         self._partitioned, self.machine, self.compile_s = partitioned, machine, compile_s
         self._pjrt = executable
 
+    def __str__(self) -> str:
+        """The text that `gspmd compile` prints."""
+        from gspmd.compiled.text import lines
+        from gspmd.tables import fitted
+
+        return "\n".join(fitted(lines(self)))
+
     @property
     def partitioned(self) -> Partitioned:
         """The per-device program."""

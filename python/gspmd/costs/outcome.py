@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gspmd import api
 from gspmd.costs.program_cost import cost_of
-from gspmd.tables import table
+from gspmd.tables import good_row, table
 from gspmd.text_report import bytes_text, time_text
 
 
@@ -47,10 +47,11 @@ def outcome_of(product: api.Partitioned, target: str, most_bytes: float = 0.0) -
     return Outcome(cost.sent_bytes, cost.timeline.total_s, cost.memory.peak, not most or cost.memory.peak <= most)
 
 
-def outcome_table(outcomes: Mapping[str, Outcome]) -> list[str]:
-    """The figures of programs, by what they are called."""
-    rows = [("", "step", "sent", "memory")]
+def outcome_table(outcomes: Mapping[str, Outcome], best: str = "") -> list[str]:
+    """The figures of programs by name; the row of the `best` one stands out."""
+    rows: list[Sequence[str]] = [("", "step", "sent", "memory")]
     for name, outcome in outcomes.items():
         held = bytes_text(outcome.memory_bytes) + ("" if outcome.fits else " (too much)")
-        rows.append((name, time_text(outcome.step_s), bytes_text(outcome.sent_bytes), held))
+        row = (name, time_text(outcome.step_s), bytes_text(outcome.sent_bytes), held)
+        rows.append(good_row(row) if name == best else row)
     return table(rows, right=(1, 2, 3))

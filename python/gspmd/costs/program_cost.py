@@ -73,7 +73,7 @@ class OperationCost:
         return max(self.compute_s, self.traffic_s)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class CostReport:
     """The cost of one call of a program on each device.
 
@@ -97,6 +97,19 @@ class CostReport:
     timeline: Timeline
     placement: Placement | None = None
     least: Least | None = None
+
+    def __str__(self) -> str:
+        """The text that `gspmd cost` prints."""
+        from gspmd.costs.text import report_lines
+        from gspmd.tables import fitted
+
+        return "\n".join(fitted(report_lines(self)))
+
+    def __repr__(self) -> str:
+        from gspmd.text_report import bytes_text, time_text
+
+        low, high = time_text(self.lower_bound_s), time_text(self.upper_bound_s)
+        return f"<CostReport on {self.target}: {low} to {high} a step, {bytes_text(self.sent_bytes)} sent>"
 
     @property
     def least_bytes(self) -> int | None:

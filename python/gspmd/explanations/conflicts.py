@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from gspmd.collectives import Collective, collective_operations, time_of
 from gspmd.dialect.axes import Axes, overlap
@@ -158,6 +158,10 @@ def find_conflicts(
     return tuple(sorted(found, key=lambda conflict: -conflict.time_s))
 
 
+_Why: TypeAlias = tuple[tuple[Tensor, ...], tuple[str, ...], tuple[Alternative, ...]]
+_NO_WHY: _Why = ((), ("why is not explained",), ())
+
+
 class _ConflictFinder:
     def __init__(self, explainer: Explainer, decided: Decided) -> None:
         self.explainer = explainer
@@ -172,6 +176,25 @@ class _ConflictFinder:
     ) -> Conflict:
         collectives = list(made.values())
         operation, value, location = self._subject(place)
+        tensors, reasons, alternatives = self.explainer.unexplained.attempt(
+            f"why {operation or 'this'} {value} communicates", lambda: self._why(place, decisions, collectives), _NO_WHY
+        )
+        sent = sum(c.bytes * (c.count or 1) for c in collectives)
+        return Conflict(
+            operation=operation,
+            value=value,
+            location=location,
+            reasons=reasons,
+            tensors=tensors,
+            collectives=tuple(collectives),
+            bytes=sent,
+            time_s=time_s,
+            alternatives=alternatives,
+            numbers=tuple(made),
+        )
+
+    def _why(self, place: int | None, decisions: list[Decision], collectives: list[Collective]) -> _Why:
+        """The tensors that disagree, the reasons, and what else could have been done."""
         tensors: list[Tensor] = []
         reasons: list[str] = []
         for decision in decisions:
@@ -180,20 +203,8 @@ class _ConflictFinder:
             reasons.extend(self._elsewhere(place, decision, collectives))
         if not decisions:
             reasons = list(dict.fromkeys(c.cause for c in collectives))
-        sent = sum(c.bytes * (c.count or 1) for c in collectives)
         alternatives = self._alternatives(self._op_at.get(place)) if decisions else ()
-        return Conflict(
-            operation=operation,
-            value=value,
-            location=location,
-            reasons=tuple(reasons),
-            tensors=tuple(tensors),
-            collectives=tuple(collectives),
-            bytes=sent,
-            time_s=time_s,
-            alternatives=alternatives,
-            numbers=tuple(made),
-        )
+        return tuple(tensors), tuple(reasons), alternatives
 
     def _subject(self, place: int | None) -> tuple[str, str, SourceLocation | None]:
         """The name, result and location of the operation with that number."""

@@ -14,6 +14,7 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.location_marks import GIVEN
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.explanations.unexplained import Unexplained
 from gspmd.explanations.value_names import GivenNames
 from gspmd.transforms.ir.boundary_orders import read_orders
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, MANUAL, WHILE, Op
@@ -137,6 +138,7 @@ class Explainer:
         self.names = names
         self.program = completion.annotated.program
         self.value_names = names.of_program(self.program)
+        self.unexplained = Unexplained()
         self._derivations = Derivations(completion.solver)
         self._labels()
         self.ops = [self._named(op) for op in self.program.ops]
@@ -149,12 +151,15 @@ class Explainer:
         }
         self.refined: dict[int, tuple[Axes, ...]] = {}  # the shardings of slots after propagation
         self._origins: dict[int, Origin] = {}
-        for slot, origin in self._annotations():
+        annotations: list[tuple[int, Origin]] = self.unexplained.attempt(
+            "what is annotated", lambda: [*self._annotations()], []
+        )
+        for slot, origin in annotations:
             self._origins[slot] = origin
             if slot in graph.leaders:  # an annotation of one member of a group holds for all
                 self._origins.setdefault(graph.leader(slot), origin)
         self._origins |= {slot: self._origins[constrained] for slot, constrained in graph.asked.items()}
-        self.sites = list(self._sites())
+        self.sites: list[Site] = self.unexplained.attempt("which values there are", lambda: [*self._sites()], [])
         self._made: dict[tuple[int, TensorSharding], tuple[Derivation, ...]] = {}
 
     def _labels(self) -> None:
@@ -273,7 +278,9 @@ class Explainer:
             return ()
         key = (slot, sharding)
         if key not in self._made:
-            self._made[key] = tuple(self._derive(slot, sharding))
+            self._made[key] = self.unexplained.attempt(
+                f"how {self.slot_name(slot)} got its sharding", lambda: (*self._derive(slot, sharding),), ()
+            )
         return self._made[key]
 
     def _derive(self, slot: int, sharding: TensorSharding) -> Iterator[Derivation]:

@@ -24,7 +24,13 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.explanations.conflicts import Conflict, find_conflicts, mark_places, place_of
 from gspmd.explanations.derivations import Explainer, Origin
 from gspmd.explanations.explained_values import ExplainedValue, RefinedValue
-from gspmd.explanations.text import conflict_summary_lines, decision_lines, origin_lines, refinement_lines
+from gspmd.explanations.text import (
+    conflict_summary_lines,
+    decision_lines,
+    origin_lines,
+    refinement_lines,
+    unexplained_lines,
+)
 from gspmd.explanations.value_names import GivenNames, given_text
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
@@ -98,13 +104,21 @@ class Explanation:
             mark_places(self.explainer)
             self.explainer.completion.write()
             decided = self._decide.decided(top)
-            refined = tuple(map(self._refined, decided.changed))
+            unexplained = self.explainer.unexplained
+            refined: tuple[RefinedValue, ...] = unexplained.attempt(
+                "which shardings differ from those of propagation", lambda: (*map(self._refined, decided.changed),), ()
+            )
             terms = terms_of(decided.problem, decided.solution.states)  # while the program is unchanged
             moved = self._reshard.resharded(top, None)
         run_in_memory(self._later, top, module)
         target, mesh = self._reshard.target, self.mesh
         with module.context, ir.Location.unknown(module.context):
-            found = find_conflicts(self.explainer, decided, moved, top, read_hardware(target, mesh))
+            hardware = read_hardware(target, mesh)
+            found: tuple[Conflict, ...] = unexplained.attempt(
+                "what is sent, and why",
+                lambda: find_conflicts(self.explainer, decided, moved, top, hardware),
+                (),
+            )
             write_module(top, module)
             module.operation.verify()
         return found, Partitioned(module), refined, terms, decided.solution.gap
@@ -128,13 +142,14 @@ class Explanation:
 
     def __str__(self) -> str:
         """The summary that `gspmd explain` prints."""
-        split = sum(bool(value.derivations) for value in self.values)
+        split = sum(any(value.placement.dim_axes()) for value in self.values)
         blocks = (
             [f"mesh: {mesh_text(self.mesh)}", f"{len(self.values)} values, {split} of them split"],
             origin_lines(self.origins()),
             refinement_lines(self.refinements),
             conflict_summary_lines(self.conflicts),
             decision_lines(self.gap, self.terms),
+            unexplained_lines(self.unexplained),
         )
         return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
@@ -142,6 +157,11 @@ class Explanation:
     def conflicts(self) -> tuple[Conflict, ...]:
         """All operations whose tensors disagree or that communicate, the most expensive first."""
         return self._costs[0]
+
+    @property
+    def unexplained(self) -> tuple[str, ...]:
+        """What failed to be explained so far, a sentence each: defects of gspmd. What is missing is left out."""
+        return tuple(self.explainer.unexplained.sentences)
 
     @property
     def refinements(self) -> tuple[RefinedValue, ...]:
@@ -206,12 +226,13 @@ class Explanation:
         return counts.most_common()
 
     def to_dict(self) -> dict[str, Any]:
-        """`mesh`, `values`, `conflicts` and `decision` as JSON values."""
+        """`mesh`, `values`, `conflicts`, `decision` and, after a failure, `unexplained` as JSON values."""
         return {
             "mesh": dict(self.mesh.axes),
             "values": [value.to_dict() for value in self.values],
             "conflicts": [conflict.to_dict() for conflict in self.conflicts],
             "decision": {"gap": self.gap, "terms_s": self.terms.named},
+            **({"unexplained": list(self.unexplained)} if self.unexplained else {}),
         }
 
 

@@ -8,7 +8,7 @@ from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict
 from gspmd.explanations.derivations import Derivation, DerivationStep, Origin
 from gspmd.explanations.explained_values import ExplainedValue, RefinedValue
-from gspmd.tables import table, text_width
+from gspmd.tables import good, table, text_width
 from gspmd.text_report import bytes_text, devices_text, sent_text
 from gspmd.transforms.decide.terms import Terms
 from gspmd.transforms.propagate.factors import LEVELS
@@ -25,13 +25,21 @@ def origin_lines(origins: Sequence[tuple[Origin, int]], most: int = _MOST) -> li
     return [*table([("values", "sharded by", "at"), *rows], right=(0,)), *_more(len(origins), most)]
 
 
+def unexplained_lines(failed: Sequence[str], most: int = _MOST) -> list[str]:
+    """The sentences on what could not be explained, if there are any."""
+    lines = [f"  {sentence}" for sentence in failed[:most]]
+    head = "not explained, which is a defect of gspmd; please report it:"
+    return [head, *lines, *_more(len(failed), most)] if failed else []
+
+
 def refinement_lines(refined: Sequence[RefinedValue], most: int = _MOST) -> list[str]:
     """The values that run with another sharding than propagation chose."""
     if not refined:
         return []
     rows = [(value.name, f"{value.sharding} -> {value.runs_as}", _at(value.location)) for value in refined[:most]]
-    told = f"{len(refined)} values run with another sharding than propagation chose, because it lowers the total cost:"
-    return [told, *table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
+    some = "1 value runs" if len(refined) == 1 else f"{len(refined)} values run"
+    why = f"{some} with another sharding than propagation chose, because it lowers the total cost:"
+    return [why, *table([("value", "sharding", "at"), *rows]), *_more(len(refined), most)]
 
 
 def decision_lines(gap: float, terms: Terms) -> list[str]:
@@ -77,7 +85,7 @@ def conflict_lines(conflict: Conflict, alternatives: int = 3) -> list[str]:
     chosen = [a for a in conflict.alternatives if a.chosen]
     if chosen and others:
         cost = f"{bytes_text(chosen[0].bytes)} and {_time(chosen[0].time_s)}"
-        lines.append(f"    compared {len(conflict.alternatives)} candidates; chose {cost}, against")
+        lines.append(good(f"    compared {len(conflict.alternatives)} candidates; chose {cost}, against"))
         forms = [
             (bytes_text(a.bytes), _time(a.time_s), f"{', '.join(a.operands)} -> {', '.join(a.results)}") for a in others
         ]
@@ -109,7 +117,7 @@ def value_lines(value: ExplainedValue) -> list[str]:
     order = f" on {devices_text(value.device_ids)}" if value.device_ids else ""
     lines.append(f"  sharding {value.sharding}{order}, {local} on each device")
     if not value.derivations:
-        lines.append("  no annotation reaches it")
+        lines.append("  what it got its axes from is not known" if any(value.placement.dim_axes()) else "  no annotation reaches it")
     for derivation in value.derivations:
         lines += _derivation_lines(derivation)
     return lines

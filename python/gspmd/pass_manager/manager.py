@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from gspmd.dialect import progress
 from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, listener, of_error
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, UsageError
+from gspmd.dialect.renaming import by_old_name, warn_in_text
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
@@ -30,6 +32,7 @@ from gspmd.transforms.passes import Pass, make_pass, parse_options
 from gspmd.transforms.pipeline import PASSES, PIPELINE, default_pipeline, pipeline_options
 
 _OURS = {declaration.argument: declaration for declaration in PASSES}
+_OLD = by_old_name({declaration.argument: declaration.renamed for declaration in PASSES})
 
 
 class PassManager:
@@ -366,6 +369,10 @@ def _too_deep(transformation: Pass) -> Unsupported:
 
 def _resolve(element: Element) -> list[Pass | Element]:
     """An element of a pipeline text as passes of ours or as checked text for MLIR. Raises UsageError."""
+    if element.name in _OLD:
+        new, renamed = _OLD[element.name]
+        warn_in_text(renamed, "pass", new)
+        element = dataclasses.replace(element, name=new)
     if element.children is None and element.name in _OURS:
         return [make_pass(_OURS[element.name], parse_option_texts(element.options))]
     if element.children is None and element.name == PIPELINE:

@@ -98,7 +98,8 @@ class ShardingPlan:
     def __str__(self) -> str:
         """The text printed by `gspmd search`."""
         lines = [f"{mesh_text(self.mesh)}, target {self.target or 'neutral'}", ""]
-        lines += outcome_table({**self.baselines, "this plan": self.outcome})
+        is_best = all(self.outcome.step_s < outcome.step_s for outcome in self.baselines.values())
+        lines += outcome_table({**self.baselines, "this plan": self.outcome}, "this plan" if is_best else "")
         lines += bound_lines(self.bound, self.gap, self.outcome)
         if self.compiled is not None:
             lines.append(compiled_line(self.compiled))

@@ -98,7 +98,7 @@ class Suggestions:
         shown = self.found[:most]
         lines = [f"{mesh_text(self.mesh)}, target {self.target or 'neutral'}", ""]
         after = {f"with {number}": each.outcome for number, each in enumerate(shown, 1)}
-        lines += outcome_table({"as it is": self.before, **after})
+        lines += outcome_table({"as it is": self.before, **after}, best="with 1")
         lines += [line for each in hint_lines(shown, self.before) for line in ("", *each)]
         if len(self.found) > most:
             lines += ["", f"... and {len(self.found) - most} more that save less"]

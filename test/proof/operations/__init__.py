@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from writer import Writer
-
-from operations import (
+from proof.operations import (
     compute,
     control,
     convolution,
@@ -21,6 +19,7 @@ from operations import (
     sorting,
     windows,
 )
+from proof.writer import Writer
 
 Generator = Callable[[Writer], object]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from program import INEXACT, Value
-from writer import MOST_ELEMENTS, Writer
+from proof.program import INEXACT, Value
+from proof.writer import MOST_ELEMENTS, Writer
 
 
 def dot(w: Writer) -> None:

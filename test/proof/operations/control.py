@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from program import INEXACT, Value, tensor_type
-from writer import ANY, Writer
+from proof.program import INEXACT, Value, tensor_type
+from proof.writer import ANY, Writer
 
 
 def _bodies(w: Writer, a: Value, b: Value, name: str = "%c") -> tuple[str, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from program import Shape
-from writer import Writer
-
-from operations.slicing import integers
-from operations.windows import Window
+from proof.operations.slicing import integers
+from proof.operations.windows import Window
+from proof.program import Shape
+from proof.writer import Writer
 
 
 def convolution(w: Writer) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from program import INEXACT, Shape
-from writer import Writer
+from proof.program import INEXACT, Shape
+from proof.writer import Writer
 
 
 def iota(w: Writer) -> None:

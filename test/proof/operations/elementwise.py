@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from op_examples import EXAMPLES, operation_of
-from program import INEXACT, Shape
-from writer import Writer
 
 from gspmd.transforms.ops.elementwise import OPS
+from proof.program import INEXACT, Shape
+from proof.writer import Writer
 
 NAMES = sorted(name for name in EXAMPLES if operation_of(name) in OPS)
 # Exact on small whole numbers, with what that does to the bound.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from program import INEXACT, Shape, Value
-from writer import ANY, INTEGERS, MOST_ELEMENTS, Writer
-
-from operations.bodies import body, updating
-from operations.slicing import integers
+from proof.operations.bodies import body, updating
+from proof.operations.slicing import integers
+from proof.program import INEXACT, Shape, Value
+from proof.writer import ANY, INTEGERS, MOST_ELEMENTS, Writer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from program import Value
-from writer import ANY, MOST_ELEMENTS, SIZES, Writer
-
-from operations.slicing import integers
+from proof.operations.slicing import integers
+from proof.program import Value
+from proof.writer import ANY, MOST_ELEMENTS, SIZES, Writer
 
 
 def transpose(w: Writer) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from program import INEXACT
-from writer import Writer
-
-from operations.slicing import integers
+from proof.operations.slicing import integers
+from proof.program import INEXACT
+from proof.writer import Writer
 
 
 def cholesky(w: Writer) -> None:

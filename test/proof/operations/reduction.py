@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from program import INEXACT, Shape, Value
-from writer import Writer
-
-from operations.bodies import argument_of_extreme, body, identity, updating
-from operations.slicing import integers
+from proof.operations.bodies import argument_of_extreme, body, identity, updating
+from proof.operations.slicing import integers
+from proof.program import INEXACT, Shape, Value
+from proof.writer import Writer
 
 _ELEMENTS = ("f32", "f32", "i32", "i1", "f64", "ui8", "i64", "complex<f32>", "bf16")
 

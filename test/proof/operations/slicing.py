@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from program import Value
-from writer import ANY, MOST_ELEMENTS, Writer
+from proof.program import Value
+from proof.writer import ANY, MOST_ELEMENTS, Writer
 
 PADDINGS = ((0, 0, 0), (0, 0, 0), (1, 0, 0), (0, 2, 0), (0, 0, 1), (2, 1, 2), (-1, 0, 0), (0, -1, 0), (-2, 3, 0),
             (3, -2, 1), (9, 0, 0), (0, 9, 0), (-1, -1, 1))  # fmt: skip

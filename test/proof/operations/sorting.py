@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from writer import Writer
-
-from operations.bodies import comparing
+from proof.operations.bodies import comparing
+from proof.writer import Writer
 
 
 def sort(w: Writer) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from program import Shape, Value
-from writer import MOST_ELEMENTS, Writer
-
-from operations.bodies import body, comparing, identity, updating
-from operations.reduction import start
-from operations.slicing import integers
+from proof.operations.bodies import body, comparing, identity, updating
+from proof.operations.reduction import start
+from proof.operations.slicing import integers
+from proof.program import Shape, Value
+from proof.writer import MOST_ELEMENTS, Writer
 
 
 @dataclasses.dataclass(frozen=True)

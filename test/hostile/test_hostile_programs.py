@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from hostile_programs import HOSTILE, main, nested_loops
 
 import gspmd
 from gspmd.reading import parse_program
 from gspmd.tools import cli, opt
 from gspmd.transforms.parsing import trial
 from gspmd.transforms.parsing.mlir import new_context, parse_module, parse_written
+from hostile.hostile_programs import HOSTILE, main, nested_loops
 
 
 @pytest.mark.parametrize("name", HOSTILE)

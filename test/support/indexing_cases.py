@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import indexing_reference as reference
 import numpy as np
-from indexing_reference import Array, Numbers
 
 from gspmd.runtime.dtypes import filled, is_integer, numpy_dtype
+from support import indexing_reference as reference
+from support.indexing_reference import Array, Numbers
 
 Shape = tuple[int, ...]
 SIZES = (1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 12)

@@ -20,19 +20,18 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "reshard"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
-from indexing_cases import Case, Maker
-from indexing_reference import Array
-from random_shardings import random_mesh, random_sharding
-from single_op import assignments, partition, rule_of
 
 import gspmd
 from gspmd.dialect.notation import print_mesh, print_sharding
 from gspmd.dialect.rule import NEED_REPLICATION
 from gspmd.runtime import executable as runtime
+from support.indexing_cases import Case, Maker
+from support.indexing_reference import Array
+from support.random_shardings import random_mesh, random_sharding
+from support.single_op import assignments, partition, rule_of
 
 
 def equal(have: Array, want: Array) -> bool:

@@ -1,6 +1,6 @@
 """Hostile inputs: whatever a file, an option or a terminal says, the answer is a result or one clear error.
 
-Run as `python test/hostile.py [--seed N] [--count N | --seconds S] [--format F] [--command C] [--jobs N] [--keep DIR]`.
+Run as `python test/hostile [--seed N] [--count N | --seconds S] [--format F] [--command C] [--jobs N] [--keep DIR]`.
 A seed and a number name a case, whatever the others are. Good inputs of all formats are changed and given to all
 commands and functions, in workers that are watched. Faults are death by a signal, no end, too much memory, tracebacks,
 internal errors, exceptions that are no `gspmd.Error`, exit codes that are not documented or differ between commands,
@@ -21,18 +21,16 @@ import time
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
-sys.path.insert(0, str(Path(__file__).resolve().parent / "reshard"))
-sys.path.insert(0, str(Path(__file__).resolve().parent / "proof"))
-sys.path.insert(0, str(Path(__file__).resolve().parent / "hostile"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from calls import CALLS
-from campaign import Campaign, Family, Tally
-from case import Case, from_json, to_json
-from judgement import fault
-from making import FORMATS, made
-from supervision import Limits, Supervisor
-from wanted import Unfit, Wanted
+from hostile.calls import CALLS
+from hostile.campaign import Campaign, Family, Tally
+from hostile.case import Case, from_json, to_json
+from hostile.judgement import fault
+from hostile.making import FORMATS, made
+from hostile.supervision import Limits, Supervisor
+from hostile.wanted import Unfit, Wanted
 
 _COMMANDS = (
     "opt",
@@ -66,7 +64,7 @@ def main() -> int:
         made(options.seed, 0, options.format, wanted)
         return _campaign(options, wanted, root, limits)
     except Unfit:
-        print("hostile.py: these formats have no cases for these commands", file=sys.stderr)
+        print("hostile: these formats have no cases for these commands", file=sys.stderr)
         return 2
     finally:
         shutil.rmtree(root, ignore_errors=True)

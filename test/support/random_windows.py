@@ -20,9 +20,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 import numpy as np
-from single_op import MESHES, Array, check, rule_of
 
 from gspmd.dialect.rule import NEED_REPLICATION
+from support.single_op import MESHES, Array, check, rule_of
 
 SIZES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17]
 

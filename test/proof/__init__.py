@@ -1,0 +1,1 @@
+"""Programs made at random, run on many devices and on one, and compared: operations, loops, exchanges."""
