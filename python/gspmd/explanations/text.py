@@ -117,7 +117,8 @@ def value_lines(value: ExplainedValue) -> list[str]:
     order = f" on {devices_text(value.device_ids)}" if value.device_ids else ""
     lines.append(f"  sharding {value.sharding}{order}, {local} on each device")
     if not value.derivations:
-        lines.append("  what it got its axes from is not known" if any(value.placement.dim_axes()) else "  no annotation reaches it")
+        is_split = any(value.placement.dim_axes())
+        lines.append("  the origin of its axes is not known" if is_split else "  no annotation reaches it")
     for derivation in value.derivations:
         lines += _derivation_lines(derivation)
     return lines
