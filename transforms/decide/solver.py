@@ -88,7 +88,10 @@ class Solution:
 
 
 def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
-    """The best solution found within so many rounds of messages and so many reads without an improvement."""
+    """The best solution found within so many rounds of messages.
+
+    Stops before after `patience` reads that neither find a better solution nor come with a bound that is higher by GAP.
+    """
     rest = _Elimination(problem)
     rest.eliminate()
     core = rest.left()
@@ -283,6 +286,7 @@ class _Messages:
         Also the number of remaining rounds, if most states turn out to be too expensive for any better solution.
         """
         best, least, bound, next_read, in_vain = self._read(forward=True), math.inf, -math.inf, EVERY, 0
+        bound_before = bound
         for number in range(1, passes + 1):
             is_read = number == min(next_read, passes)
             self._forward()
@@ -292,7 +296,8 @@ class _Messages:
                 continue
             next_read += max(EVERY, number // 2)
             found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
-            in_vain = in_vain + 1 if least >= found_before else 0
+            is_closer = least < found_before or bound - bound_before > GAP * (bound + constant)
+            in_vain, bound_before = 0 if is_closer else in_vain + 1, bound
             if least <= max(bound + GAP * (bound + constant), before + width):
                 return best, least, max(bound, min(least, before + width)), 0
             self._most = least - before
