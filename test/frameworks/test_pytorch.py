@@ -81,7 +81,7 @@ def test_images_exchange_halos() -> None:
 def test_what_torch_xla_exports_computes_what_pytorch_does(name: str) -> None:
     pytest.importorskip("torch_xla")
     import torch
-    from make_pytorch_stablehlo import MODULES, annotated, exported
+    from support.make_pytorch_stablehlo import MODULES, annotated, exported
 
     made, shape, shardings = MODULES[name]
     module, x = made().eval(), torch.randn(shape)

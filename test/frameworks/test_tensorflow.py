@@ -102,7 +102,7 @@ def test_annotations_of_tensorflow_decide_the_communication() -> None:
 @pytest.mark.parametrize("name", REFERENCES)
 def test_what_tensorflow_makes_computes_what_it_computes(name: str, stage: str) -> None:
     tf = pytest.importorskip("tensorflow")
-    from make_tensorflow_hlo import FUNCTIONS, hlo
+    from support.make_tensorflow_hlo import FUNCTIONS, hlo
 
     expected = tf.function(FUNCTIONS[name][0], autograph=False)(*map(tf.constant, arguments(name)))
     _, found = run(hlo(name, stage), name)

@@ -38,16 +38,10 @@ func.func public @main(%a: tensor<6x250xf32> {sdy.sharding = #sdy.sharding<@mesh
 sdy.mesh @mesh = <["x"=4]>
 
 // CHECK-LABEL: func.func public @main
-// CHECK: %[[LOW:.*]] = stablehlo.constant dense<0xFF800000>
-// CHECK: %[[NONE:.*]] = stablehlo.constant dense<-1>
 // CHECK: %[[INSIDE:[0-9]+]] = stablehlo.compare LT
-// CHECK: %[[OUTSIDE:[0-9]+]] = stablehlo.broadcast_in_dim %[[LOW]]
-// CHECK: %[[VALUES:[0-9]+]] = stablehlo.select %[[INSIDE]], %arg0, %[[OUTSIDE]]
-// CHECK: %[[NOWHERE:[0-9]+]] = stablehlo.broadcast_in_dim %[[NONE]]
-// CHECK: %[[PLACES:[0-9]+]] = stablehlo.select %[[INSIDE]], %{{.*}}, %[[NOWHERE]]
-// CHECK: stablehlo.custom_call @ApproxTopK(%[[VALUES]], %[[PLACES]], %[[LOW]], %[[NONE]])
-// CHECK-SAME: aggregate_to_topk = true
-// CHECK-SAME: top_k = 2
+// CHECK: %[[VALUES:[0-9]+]] = stablehlo.select %[[INSIDE]], %arg0
+// CHECK: %[[PLACES:[0-9]+]] = stablehlo.select %[[INSIDE]]
+// CHECK: stablehlo.custom_call @ApproxTopK(%[[VALUES]], %[[PLACES]], {{.*}}aggregate_to_topk = true{{.*}}top_k = 2
 // CHECK: %[[ALL:[0-9]+]] = "stablehlo.all_gather"{{.*}} -> tensor<3x8xf32>
 // CHECK: %[[WHERE:[0-9]+]] = "stablehlo.all_gather"{{.*}} -> tensor<3x8xi32>
 // CHECK: "stablehlo.sort"(%[[ALL]], %[[WHERE]])

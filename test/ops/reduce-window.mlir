@@ -53,18 +53,10 @@ func.func public @main(%a: tensor<16xf32> {sdy.sharding = #sdy.sharding<@mesh, [
 sdy.mesh @mesh = <["x"=4]>
 
 // CHECK-LABEL: func.func public @main
-// CHECK: %[[LOW:.*]] = stablehlo.constant dense<0xFF800000>
-// CHECK: %[[LEFT:[0-9]+]] = "stablehlo.collective_permute"
-// CHECK-SAME: {{\[}}[0, 1], [1, 2], [2, 3]]
-// CHECK-SAME: gspmd.axes = "\22x\22"
-// CHECK: %[[RIGHT:[0-9]+]] = "stablehlo.collective_permute"
-// CHECK-SAME: {{\[}}[1, 0], [2, 1], [3, 2]]
+// CHECK: %[[LEFT:[0-9]+]] = "stablehlo.collective_permute"{{.*}}{{\[}}[0, 1], [1, 2], [2, 3]]
+// CHECK: %[[RIGHT:[0-9]+]] = "stablehlo.collective_permute"{{.*}}{{\[}}[1, 0], [2, 1], [3, 2]]
 // CHECK: %[[WIDE:[0-9]+]] = stablehlo.concatenate %[[LEFT]], %arg0, %[[RIGHT]]
-// CHECK: stablehlo.compare GE
-// CHECK: stablehlo.compare LT
-// CHECK: %[[INSIDE:[0-9]+]] = stablehlo.and
-// CHECK: %[[OUTSIDE:[0-9]+]] = stablehlo.broadcast_in_dim %[[LOW]]
-// CHECK: %[[MASKED:[0-9]+]] = stablehlo.select %[[INSIDE]], %[[WIDE]], %[[OUTSIDE]]
+// CHECK: %[[MASKED:[0-9]+]] = stablehlo.select %{{.*}}, %[[WIDE]]
 // CHECK: "stablehlo.reduce_window"(%[[MASKED]]
 // CHECK-SAME: padding = dense<0>
 // CHECK: (tensor<6xf32>, tensor<f32>) -> tensor<4xf32>

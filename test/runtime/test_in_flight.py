@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
-from loops import KINDS
+from support.loops import KINDS
 
 import gspmd
 from gspmd.runtime import in_flight
 
-_LOOPS = str(Path(__file__).with_name("loops.py"))
+_LOOPS = str(Path(__file__).parents[1] / "support/loops.py")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,6 +1,6 @@
 """Convolutions and pooling with their gradients, as JAX writes them, split at random through the whole pipeline.
 
-`python test/pipeline/random_gradients.py --count 500` checks many.
+`python test/support/random_gradients.py --count 500` checks many.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random gathers, scatters, dynamic slices and updates, partitioned and compared with numpy.
 
-Run as `python test/ops/random_indexing.py [--seed N] [--count N]`; a seed names a case. Each is run with its factors
-split at random, and as a program with random annotations through all stages. Cases that fail are printed, and the
-exit code is 1 if there are any. Where XLA's own program for one device differs from the specification, ours may
+Run as `python test/support/random_indexing.py [--seed N] [--count N]`; a seed names a case. Each is run with its
+factors split at random, and as a program with random annotations through all stages. Cases that fail are printed, and
+the exit code is 1 if there are any. Where XLA's own program for one device differs from the specification, ours may
 differ alike.
 """
 

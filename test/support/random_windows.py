@@ -1,6 +1,6 @@
 """Random window operations, split at random, beside the same operation on one device.
 
-`python test/ops/random_windows.py --family convolution --count 500` runs many of one family.
+`python test/support/random_windows.py --family convolution --count 500` runs many of one family.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 

@@ -20,7 +20,9 @@ def run_twice(script: Path, *args: str, timeout_s: float = 60) -> list[subproces
     processes = []
     for number in range(2):
         seed = {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": str(number + 1)}
+        path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
         environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"} | seed
+        environment["PYTHONPATH"] = path
         command = [sys.executable, str(script), address, str(number), *args]
         pipe = subprocess.PIPE
         processes.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))

@@ -2,7 +2,7 @@
 
 Needs PyTorch and torch_xla (`pip install torch==2.9.0 torch_xla==2.9.0`, which made the files that are kept):
 
-    python test/frameworks/make_pytorch_stablehlo.py
+    python test/support/make_pytorch_stablehlo.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional
 from torch_xla.stablehlo import exported_program_to_stablehlo
 
-INPUTS = Path(__file__).parent / "Inputs"
+INPUTS = Path(__file__).parents[1] / "frameworks/Inputs"
 
 
 class Encoder(torch.nn.Module):

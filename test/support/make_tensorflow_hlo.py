@@ -2,7 +2,7 @@
 
 Needs TensorFlow (`pip install tensorflow-cpu`; 2.21.0 made the files that are kept) and nothing else:
 
-    python test/frameworks/make_tensorflow_hlo.py
+    python test/support/make_tensorflow_hlo.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.compiler.xla.experimental import xla_sharding
 
-INPUTS = Path(__file__).parent / "Inputs"
+INPUTS = Path(__file__).parents[1] / "frameworks/Inputs"
 MESH = np.arange(8).reshape(4, 2)
 
 
