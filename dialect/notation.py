@@ -222,7 +222,7 @@ def parse_axis_name(name: str, mesh: Mesh) -> Axis:
     full = "" if full == _EMPTY and full not in known else full
     pre, _, size = part.partition(")")
     if not (_NUMBER.fullmatch(pre) and _NUMBER.fullmatch(size)):
-        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
+        raise AnnotationError(f"'{name}' is not a part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
     return mesh.axis(full, int(pre), int(size))
 
 
