@@ -22,7 +22,7 @@ from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Written:
+class AnnotationOrder:
     """What annotations are written over: the tiling of a mesh, with its axes and the cuts of these, or one tiling.
 
     `bytes` are those of the arguments and results that are placed so.
@@ -74,23 +74,23 @@ def tiling_written(sharding: HloSharding) -> Tiled | None:
     return None
 
 
-def written_by(sharding: HloSharding) -> Written | None:
+def written_by(sharding: HloSharding) -> AnnotationOrder | None:
     """What a sharding of one value is written over; None for one that names no devices."""
     tiling = tiling_written(sharding)
     if tiling is None:
         return None
     if isinstance(sharding.body, Named):
-        return Written(tiling, mesh_of(sharding.body), (cuts_of(sharding.body),))
-    return Written(tiling)
+        return AnnotationOrder(tiling, mesh_of(sharding.body), (cuts_of(sharding.body),))
+    return AnnotationOrder(tiling)
 
 
-def choose_orders(written: Iterable[Written], num_devices: int, whole: Collection[Mesh] = ()) -> Orders:
+def choose_orders(written: Iterable[AnnotationOrder], num_devices: int, whole: Collection[Mesh] = ()) -> Orders:
     """The order in which most bytes enter and leave, with a mesh on which everything fits, renamed to that order.
 
     What factors together shares an order; between equals the first is taken. The axes of the meshes `whole` become axes
     of the common one, not parts of these, where cuts allow it.
     """
-    groups: list[tuple[list[Written], Mesh]] = []
+    groups: list[tuple[list[AnnotationOrder], Mesh]] = []
     for one in sorted(written, key=lambda w: -w.bytes):
         for index, (members, _) in enumerate(groups):
             found = _common_mesh([*members, one], num_devices)
@@ -119,7 +119,7 @@ def choose_orders(written: Iterable[Written], num_devices: int, whole: Collectio
     return Orders(base, orders)
 
 
-def _common_mesh(written: Sequence[Written], num_devices: int) -> Mesh | None:
+def _common_mesh(written: Sequence[AnnotationOrder], num_devices: int) -> Mesh | None:
     meshes = [one.mesh for one in written if one.mesh is not None]
     tilings = [tiling for one in written for tiling in (one.tiling, *one.cuts)]
     found = find_mesh(meshes, tilings, num_devices)

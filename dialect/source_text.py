@@ -14,7 +14,7 @@ from gspmd.dialect.errors import InputError, reason_of
 from gspmd.dialect.limits import MAX_TOML_LENGTH
 
 STDIN = "<stdin>"
-_MOST_BYTES = 64 * 2**20  # of a file that is looked into
+_MAX_BYTES = 64 * 2**20  # of a file that is looked into
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _kept: dict[str, bytes] = {}
 
@@ -53,7 +53,7 @@ def source_bytes(name: str) -> bytes | None:
         return source
     try:
         about = os.stat(name)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_BYTES:
             return None
         with open(name, "rb") as opened:
             return as_utf8(opened.read())

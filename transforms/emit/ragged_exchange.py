@@ -27,7 +27,7 @@ from gspmd.transforms.ir.ragged_call import group_size
 from gspmd.transforms.ir.reducers import identity_of
 from gspmd.transforms.ir.types import TensorType, element_bytes
 
-_NARROW_BYTES, _MOST_ROWS = 4, 2**30  # up to which 32 bits number everything
+_NARROW_BYTES, _MAX_ROWS = 4, 2**30  # up to which 32 bits number everything
 
 
 def as_equal_shares(build: Builder, op: Operation) -> Value:
@@ -59,7 +59,7 @@ class _EqualShares:
         self.rows, self.output, *vectors = op.operands
         self.sent, self.kept = self.rows.type.shape[0], self.output.type.shape[0]
         most = size * max(self.sent, self.kept)
-        narrow = most < _MOST_ROWS and all(_is_narrow(vector.type.element) for vector in vectors)
+        narrow = most < _MAX_ROWS and all(_is_narrow(vector.type.element) for vector in vectors)
         self.starts, self.lengths, self.places, self.received = (
             build.convert(vector, "i32" if narrow else "i64") for vector in vectors
         )

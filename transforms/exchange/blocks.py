@@ -23,14 +23,14 @@ import numpy.typing as npt
 
 from gspmd.dialect.axes import Axes, Axis, atoms, common_prefix, remove_prefix, size_of, split_at, without
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.exchange.intervals import MOST_ROUNDS, Ints, Pieces, in_rounds, nests, one_each
+from gspmd.transforms.exchange.intervals import MAX_ROUNDS, Ints, Pieces, in_rounds, nests, one_each
 
 Dims = tuple[Axes, ...]
 AxisMoves = tuple[tuple[Axes, int, int], ...]
 """Axes, the dimension that they leave, and the one that they join."""
 
 # With more blocks than this, over all devices of a group, no rounds are planned.
-_MOST_BLOCKS = 4096
+_MAX_BLOCKS = 4096
 
 
 def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
@@ -80,7 +80,7 @@ def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes, mirrored: tup
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Outline:
+class _NeededBlocks:
     """The blocks that devices need, before senders are chosen.
 
     `source` are the shards of devices, `[devices, rank]`. `shards` and `places` are the shard and the position of each
@@ -113,7 +113,7 @@ class BlockExchange:
     held: tuple[int, ...]
     wanted: tuple[int, ...]
     messages: int
-    _outline: _Outline
+    _outline: _NeededBlocks
 
     @property
     def sent(self) -> int:
@@ -131,9 +131,9 @@ class BlockExchange:
         return _planned(self._outline)[1]
 
 
-def _carried_out(outline: _Outline | None) -> BlockExchange | None:
+def _carried_out(outline: _NeededBlocks | None) -> BlockExchange | None:
     """The exchange, unless it takes too many rounds."""
-    if outline is None or (messages := _messages(outline)) > MOST_ROUNDS:
+    if outline is None or (messages := _messages(outline)) > MAX_ROUNDS:
         return None
     return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
 
@@ -146,7 +146,7 @@ def _outline(
     after: Dims,
     places: tuple[tuple[int, ...], ...] = (),
     mirrored: tuple[int, ...] = (),
-) -> _Outline | None:
+) -> _NeededBlocks | None:
     """The blocks that devices need; None if there are too many, or no elements.
 
     `places` has the position of each device in the orders before and after, if these are not the mesh's own. Shards of
@@ -158,7 +158,7 @@ def _outline(
     same = [a == b for a, b in zip(before, after, strict=True)]
     block = tuple(map(_block, shape, counts, goals, same))
     held, wanted = ([_ceil(_ceil(n, c), b) for n, c, b in zip(shape, k, block, strict=True)] for k in (counts, goals))
-    if math.prod(wanted) > MOST_ROUNDS or size_of(axes) * math.prod(wanted) > _MOST_BLOCKS:
+    if math.prod(wanted) > MAX_ROUNDS or size_of(axes) * math.prod(wanted) > _MAX_BLOCKS:
         return None
     ends = tuple(n if keep else _ceil(n, b) for n, b, keep in zip(shape, block, same, strict=True))
     source, target = _shards(axes, before), _shards(axes, after)
@@ -170,7 +170,7 @@ def _outline(
     blocks = target[:, None, :] * wanted + inside
     shards, held_at = blocks // held, np.ravel_multi_index(tuple(np.moveaxis(blocks % held, -1, 0)), held)
     used, here = np.all(blocks < ends, axis=-1), np.all(shards == source[:, None, :], axis=-1)
-    return _Outline(axes, block, tuple(held), tuple(wanted), source, shards, held_at, used, here)
+    return _NeededBlocks(axes, block, tuple(held), tuple(wanted), source, shards, held_at, used, here)
 
 
 def _ceil(size: int, parts: int) -> int:
@@ -178,7 +178,7 @@ def _ceil(size: int, parts: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _messages(outline: _Outline) -> int:
+def _messages(outline: _NeededBlocks) -> int:
     """The blocks that the busiest device sends or receives: as many rounds suffice (Koenig 1916)."""
     away = outline.used & ~outline.here
     received = int(away.sum(axis=1).max())
@@ -194,7 +194,7 @@ def _messages(outline: _Outline) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _planned(outline: _Outline) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
+def _planned(outline: _NeededBlocks) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
     """The blocks that devices already have, and the rounds of received ones."""
     own, moved = _pieces(outline)
     return one_each(own), in_rounds(moved, size_of(outline.axes))
@@ -223,7 +223,7 @@ def _shards(axes: Axes, dims: Dims) -> Ints:
     return found
 
 
-def _pieces(outline: _Outline) -> tuple[Pieces, Pieces]:
+def _pieces(outline: _NeededBlocks) -> tuple[Pieces, Pieces]:
     """The blocks that devices already have, and received ones, each from the holder with the least to send so far."""
     here, away = (np.argwhere(outline.used & mask) for mask in (outline.here, ~outline.here))
     own = [(device, device, int(outline.places[device, put]), put, 1) for device, put in here.tolist()]

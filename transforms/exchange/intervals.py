@@ -6,8 +6,8 @@ sends and receives at most one message; a round is as long as its longest messag
 For example, a dimension of 12 elements in three shards of 4, each of which needs one more element on either side:
 `Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of one
 element each, one to the previous and one to the next device. `cheapest` finds that this is a halo exchange:
-`Cheapest(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards are only permuted, in one round of 4
-elements.
+`ExchangeMethod(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards are only permuted, in one round
+of 4 elements.
 
 Source: edge coloring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
 """
@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
 # With more rounds than this, a gather is the shorter program.
-MOST_ROUNDS = 32
+MAX_ROUNDS = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cheapest:
+class ExchangeMethod:
     """The cheapest method of an exchange, the elements that a device sends, and the number of collectives.
 
     `margins` are the elements from neighbors before and after a shard, for that method. Otherwise `gathers` says
@@ -270,24 +270,24 @@ class Cheapest:
 
 
 @functools.lru_cache(maxsize=4096)
-def cheapest(exchange: Exchange) -> Cheapest:
+def cheapest(exchange: Exchange) -> ExchangeMethod:
     """The method that sends least; among equals, neighbors come before rounds, and rounds before an all-gather."""
     margins, received = _margins(exchange)
     if margins is not None and sum(margins) <= received:
         return _beside(exchange, margins)
-    ways = [Cheapest((exchange.shards - 1) * exchange.local, 1, gathers=True)]
-    if _fewest_rounds(exchange) <= MOST_ROUNDS:
+    ways = [ExchangeMethod((exchange.shards - 1) * exchange.local, 1, gathers=True)]
+    if _fewest_rounds(exchange) <= MAX_ROUNDS:
         plan = schedule(exchange)
-        if len(plan.rounds) <= MOST_ROUNDS:
-            ways.insert(0, Cheapest(plan.sent, len(plan.rounds)))
+        if len(plan.rounds) <= MAX_ROUNDS:
+            ways.insert(0, ExchangeMethod(plan.sent, len(plan.rounds)))
     if margins is not None:
         ways.insert(0, _beside(exchange, margins))
     return min(ways, key=lambda way: way.sent)
 
 
-def _beside(exchange: Exchange, margins: Range) -> Cheapest:
+def _beside(exchange: Exchange, margins: Range) -> ExchangeMethod:
     """The method of margins, with one message for each shard that a margin overlaps."""
-    return Cheapest(sum(margins), sum([-(-margin // exchange.local) for margin in margins if margin]), margins)
+    return ExchangeMethod(sum(margins), sum([-(-margin // exchange.local) for margin in margins if margin]), margins)
 
 
 def _fewest_rounds(exchange: Exchange) -> int:

@@ -48,7 +48,7 @@ class ReshardStep:
     moves: AxisMoves = ()
     orders: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
-    def emit(self, emit: Emitter, held: HeldValue, cause: Cause, combiner: str = "add") -> Value:
+    def emit(self, emit: Emitter, held: ShardedValue, cause: Cause, combiner: str = "add") -> Value:
         """A device's shard after the step; `combiner` reduces partial values.
 
         Raises Unsupported for a reshard that takes too many messages.
@@ -62,7 +62,7 @@ class ReshardStep:
         entry = Block([local_type(type_, before)], [location])
         emit = CountingEmitter(counting_context(), mesh_along(before.mesh, self._axes(type_, before)), entry)
         (value,) = entry.arguments
-        self.emit(emit, HeldValue(type_, before, value), Cause("", location))
+        self.emit(emit, ShardedValue(type_, before, value), Cause("", location))
         return tuple(emit.sent)
 
     def _axes(self, type_: TensorType, before: TensorSharding) -> Axes:
@@ -75,7 +75,7 @@ class ReshardStep:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HeldValue:
+class ShardedValue:
     """The shard `value` of a value of a global `type` with a sharding."""
 
     type: TensorType
@@ -86,7 +86,7 @@ class HeldValue:
 class _Emission:
     """The emission of a step."""
 
-    def __init__(self, step: ReshardStep, emit: Emitter, held: HeldValue, cause: Cause, combiner: str) -> None:
+    def __init__(self, step: ReshardStep, emit: Emitter, held: ShardedValue, cause: Cause, combiner: str) -> None:
         self.step = step
         self.emit = emit
         self.type, self.before, self.value = held.type, held.sharding, held.value

@@ -8,7 +8,7 @@ from jaxlib.mlir.dialects import sdy
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.own_attributes import ANNOTATED, CALL_DEVICE
-from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
+from gspmd.transforms.ingest.annotations import PREFIX, OpAnnotation, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.groups import constrain_groups
@@ -102,7 +102,7 @@ def _rewrite_constraint(op: Operation, target: TargetMesh) -> None:
     if old is not None:
         with located(op):
             new = target.attribute(old, value.type)
-            if is_left_partial(Said(target.annotations.attribute(old), None), value.type, target):
+            if is_left_partial(OpAnnotation(target.annotations.attribute(old), None), value.type, target):
                 new, value = None, before_constraints(value)
     if new is None:
         op.replace([value])

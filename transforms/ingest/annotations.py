@@ -57,7 +57,7 @@ class HloAnnotation:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class OpAnnotation:
     """What is written about the values of one operation, or about one argument or result.
 
     `sdy` has one sharding a value; `hlo` one for all or a tuple of them. At least one is given. `Annotations`
@@ -107,7 +107,7 @@ class Annotations:
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
-        self._said: dict[tuple[ir.Attribute | None, ...], Said | None] = {}
+        self._said: dict[tuple[ir.Attribute | None, ...], OpAnnotation | None] = {}
         self.shardings: set[TensorSharding] = set()
 
     @property
@@ -130,14 +130,14 @@ class Annotations:
         """Whether a mesh of fewer devices was written."""
         return bool(self._written_as)
 
-    def of(self, attributes: Attributes) -> Said | None:
+    def of(self, attributes: Attributes) -> OpAnnotation | None:
         """What the attributes of an operation, argument or result say, if anything."""
         key = tuple(given(attributes, name) for name in _SAYING)
         if key not in self._said:
             self._said[key] = self._of(attributes)
         return self._said[key]
 
-    def _of(self, attributes: Attributes) -> Said | None:
+    def _of(self, attributes: Attributes) -> OpAnnotation | None:
         written = self.attribute(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
         carried = self.carried(attributes, "sharding")
         if written is not None and carried is not None and written != carried:
@@ -146,7 +146,7 @@ class Annotations:
             )
         hlo = self._hlo_annotation(attributes)
         shardings = carried if written is None else written
-        return None if shardings is None and hlo is None else Said(shardings, hlo)
+        return None if shardings is None and hlo is None else OpAnnotation(shardings, hlo)
 
     def attribute(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
         """A `#sdy.sharding`, or every one in a `#sdy.sharding_per_value`."""
@@ -257,13 +257,13 @@ def _collect(annotations: Annotations, found: Survey) -> None:
                 annotations.carried(attributes, key)
             if op.name.startswith("sdy."):
                 keys = [key for key in ("sharding", "in_shardings", "out_shardings") if key in attributes]
-                said += [Said(annotations.attribute(attributes[key]), None) for key in keys]
+                said += [OpAnnotation(annotations.attribute(attributes[key]), None) for key in keys]
             if not is_callback(op):
                 for one in said:
                     _remark_on(op, "a value", one)
 
 
-def _remark_on(op: Operation, what: str, said: Said | None) -> None:
+def _remark_on(op: Operation, what: str, said: OpAnnotation | None) -> None:
     """Tell of a value on one device: a copy on every one is the same to all that use it."""
     for device in () if said is None else said.devices()[:1]:
         remark(op, f"asks for {what} on device {device} alone; every device holds a copy of it")

@@ -24,10 +24,10 @@ _PURE = {_JOIN} | {
     f"stablehlo.{name}"
     for name in ("add", "broadcast_in_dim", "compare", "constant", "convert", "iota", "reshape", "select")
 }
-_MOST_ELEMENTS = 65536
+_MAX_ELEMENTS = 65536
 
 
-class _Numbers(NamedTuple):
+class _DimensionNumbers(NamedTuple):
     """Dimension numbers of either operation, by the names that gather has."""
 
     offset: list[int]
@@ -77,7 +77,7 @@ def _rewrite(op: Operation) -> None:
         return
     ordered = dict(sorted(pairs.items()))
     collapsed = [d for d in numbers.collapsed if d not in ordered]
-    changed = _Numbers(
+    changed = _DimensionNumbers(
         numbers.offset, collapsed, [*ordered], [*ordered.values()], [d for d, _ in kept], numbers.vector_dim
     )
     _write(op, changed)
@@ -87,10 +87,10 @@ def _rewrite(op: Operation) -> None:
     _erase_unused(join)
 
 
-def _read(op: Operation) -> _Numbers:
+def _read(op: Operation) -> _DimensionNumbers:
     if op.name == GATHER:
         gather = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-        return _Numbers(
+        return _DimensionNumbers(
             gather.offset_dims,
             gather.collapsed_slice_dims,
             gather.operand_batching_dims,
@@ -99,7 +99,7 @@ def _read(op: Operation) -> _Numbers:
             gather.index_vector_dim,
         )
     scatter = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    return _Numbers(
+    return _DimensionNumbers(
         scatter.update_window_dims,
         scatter.inserted_window_dims,
         scatter.input_batching_dims,
@@ -109,7 +109,7 @@ def _read(op: Operation) -> _Numbers:
     )
 
 
-def _write(op: Operation, numbers: _Numbers) -> None:
+def _write(op: Operation, numbers: _DimensionNumbers) -> None:
     if op.name == GATHER:
         op.attributes["dimension_numbers"] = stablehlo.GatherDimensionNumbers.get(*numbers)
     else:
@@ -182,7 +182,7 @@ def _iota(op: Operation) -> int | None:
 def _constant(op: Operation) -> int | None:
     """A constant that was written out."""
     value, shape = op.attributes["value"], _shape(op.results[0])
-    if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or np.prod(shape) > _MOST_ELEMENTS:
+    if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or np.prod(shape) > _MAX_ELEMENTS:
         return None
     numbers = np.array(value).reshape(shape)
     for dim, size in enumerate(shape):

@@ -15,7 +15,7 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.own_attributes import DEVICE_IDS, UNREDUCED
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.partial_values import apart_sharding
-from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, OpAnnotation, entries_of, given, stripped
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
 from gspmd.transforms.ingest.target import TargetMesh
@@ -63,12 +63,12 @@ class ResultMarkers:
 
     def __init__(self, custom_calls: list[Operation], target: TargetMesh) -> None:
         """Takes the markers away; those on values that are not returned become constraints."""
-        self._said: dict[tuple[str, int], Said] = {}
+        self._said: dict[tuple[str, int], OpAnnotation] = {}
         for op in custom_calls:
             with located(op):
                 self._take(op, target)
 
-    def of(self, function: Operation, index: int) -> Said | None:
+    def of(self, function: Operation, index: int) -> OpAnnotation | None:
         return self._said.get((symbol(function), index))
 
     def _take(self, op: Operation, target: TargetMesh) -> None:
@@ -115,7 +115,7 @@ def rewrite_main(function: Operation, target: TargetMesh, markers: ResultMarkers
             function.attributes[name] = ir.ArrayAttr.get(new)
 
 
-def _unreduced(target: TargetMesh, sayings: Iterable[Said | None], type_: TensorType) -> Axes:
+def _unreduced(target: TargetMesh, sayings: Iterable[OpAnnotation | None], type_: TensorType) -> Axes:
     """The axes over which the first of these that says anything leaves the value partial."""
     return next((target.unreduced(said, type_) for said in sayings if said is not None), ())
 
@@ -152,7 +152,7 @@ def rewrite_call(call: Operation, target: TargetMesh) -> None:
                     constrain_users(value, sharding, call)
 
 
-def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> Said | None:
+def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> OpAnnotation | None:
     """What is said of an argument or result of @main.
 
     A module that went through HLO has `{replicated}` there wherever its author said nothing.
@@ -162,7 +162,9 @@ def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> Said | None:
     return None if filler and annotations.is_round_trip else said
 
 
-def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: TensorType) -> TensorSharding | None:
+def _resolve(
+    target: TargetMesh, said: OpAnnotation | None, marked: OpAnnotation | None, type_: TensorType
+) -> TensorSharding | None:
     """The sharding of an argument or result. Raises AnnotationError when marker and attribute disagree."""
     own = None if said is None else target.resolve(said, 0, [type_])
     if marked is None:

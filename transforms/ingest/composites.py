@@ -58,12 +58,12 @@ def _expansion(composite: Operation, name: str, attributes: dict[str, ir.Attribu
 
 def _alike(one: Operation, other: Operation) -> bool:
     """Whether two functions compute the same by the same operations."""
-    numbering = _Numbering()
+    numbering = _ExpressionNumbers()
     first, second = (numbering.of_block(function.regions[0], {}) for function in (one, other))
     return first == second
 
 
-class _Numbering:
+class _ExpressionNumbers:
     """Numbers expressions, equal ones alike: the order of operations, and which results are shared, does not show.
 
     Operations whose results nothing uses do not count; decompositions of CHLO consist of such without effects.

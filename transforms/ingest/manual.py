@@ -36,7 +36,7 @@ _HINT = "lower the program with Shardy ('jax_use_shardy_partitioner'), which wri
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Crossing:
+class _BoundaryValue:
     """A value that crosses the boundary: `whole` outside, and how it is split there.
 
     `index` is the call's result that leaves as `whole`; `manual` are the axes the inside is local to; `order` is the
@@ -206,7 +206,7 @@ def _called(op: Operation) -> str:
     return target_name(op) if op.name == "stablehlo.custom_call" else ""
 
 
-def _entering(value: Value, target: TargetMesh) -> _Crossing:
+def _entering(value: Value, target: TargetMesh) -> _BoundaryValue:
     op = _marker(value, _ENTER)
     if op is None:
         raise Unsupported(
@@ -214,7 +214,7 @@ def _entering(value: Value, target: TargetMesh) -> _Crossing:
         )
     if target_name(op) == _ENTER[0]:
         index = value.index
-        return _Crossing(op.operands[index], *_shardy(op, "in_shardings", index, target))
+        return _BoundaryValue(op.operands[index], *_shardy(op, "in_shardings", index, target))
     outside = _marker(op.operands[0], ("Sharding",))
     if outside is None:
         raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT, code=Code.MANUAL)
@@ -223,10 +223,10 @@ def _entering(value: Value, target: TargetMesh) -> _Crossing:
     return _gspmd_crossing(outside.operands[0], sharding, inside, _order(outside, target))
 
 
-def _leaving(use: Use, index: int, target: TargetMesh) -> _Crossing:
+def _leaving(use: Use, index: int, target: TargetMesh) -> _BoundaryValue:
     op, operand = use.op, use.position
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
-        return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
+        return _BoundaryValue(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
     if op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
         inside = _gspmd(op, op.results[0].type, target)
         users = [inner.op for inner in op.results[0].uses()]
@@ -246,10 +246,10 @@ def _order(op: Operation, target: TargetMesh) -> DeviceOrder | None:
 
 def _gspmd_crossing(
     whole: Value, outside: TensorSharding, inside: TensorSharding, order: DeviceOrder | None, index: int = 0
-) -> _Crossing:
+) -> _BoundaryValue:
     """A crossing whose manual axes are those of the inside that are not manual outside already."""
     manual = without(inside.manual, outside.manual)
-    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
+    return _BoundaryValue(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
 
 
 def _shardy(

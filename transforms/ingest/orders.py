@@ -20,10 +20,10 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_sharding import Tiled
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written, written_by
+from gspmd.dialect.orders import AnnotationOrder, Orders, choose_orders, tiling_written, written_by
 from gspmd.dialect.own_attributes import DEVICE_IDS
 from gspmd.transforms.emit.builder import Builder, bytes_of
-from gspmd.transforms.ingest.annotations import Annotations, Said, given
+from gspmd.transforms.ingest.annotations import Annotations, OpAnnotation, given
 from gspmd.transforms.ir.boundary_orders import order_attribute
 from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
 from gspmd.transforms.ir.groups import renamed_groups
@@ -39,11 +39,11 @@ def several_orders(annotations: Annotations, main: Operation, whole: Collection[
     Axes of the meshes `whole`, which manual computations are over, become whole axes.
     """
     weights = _weights(annotations, main)
-    found: dict[Tiled, Written] = {}
+    found: dict[Tiled, AnnotationOrder] = {}
     used = {sharding.mesh for sharding in annotations.shardings if sharding.mesh.size > 1}
     named = [mesh for mesh in annotations.meshes if mesh in used]
     for mesh in (*named, *sorted(used.difference(named), key=repr)):
-        found[tiling_of(mesh)] = Written(tiling_of(mesh), mesh)
+        found[tiling_of(mesh)] = AnnotationOrder(tiling_of(mesh), mesh)
     for sharding in annotations.hlo_shardings():
         one = written_by(sharding)
         if one is not None:
@@ -76,7 +76,7 @@ def _weights(annotations: Annotations, main: Operation) -> dict[Tiled, int]:
     return found
 
 
-def _tiling_said(said: Said | None) -> Tiled | None:
+def _tiling_said(said: OpAnnotation | None) -> Tiled | None:
     """What one value's annotation is written over; None if it is not divided."""
     if said is None:
         return None
@@ -87,7 +87,7 @@ def _tiling_said(said: Said | None) -> Tiled | None:
     return tiling_written(said.hlo.sharding.leaves(1)[0])
 
 
-def order_written(orders: Orders, said: Said) -> DeviceOrder | None:
+def order_written(orders: Orders, said: OpAnnotation) -> DeviceOrder | None:
     """The order that the annotation of one value is written over; None if it is not divided."""
     tiling = _tiling_said(said)
     return None if tiling is None else orders.of(tiling)

@@ -15,7 +15,7 @@ from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.partial_values import apart_sharding, is_taking_apart, summed, taken_apart
-from gspmd.transforms.ingest.annotations import Said
+from gspmd.transforms.ingest.annotations import OpAnnotation
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
@@ -119,7 +119,7 @@ def _sum_instead(value: Value, build: Builder) -> None:
     value.replace_all_uses_with(whole, [whole.op])
 
 
-def is_left_partial(said: Said, type_: TensorType, target: TargetMesh) -> bool:
+def is_left_partial(said: OpAnnotation, type_: TensorType, target: TargetMesh) -> bool:
     """Whether a constraint says that a value is to be partial, and so nothing: sums wait until they are needed."""
     return bool(target.unreduced(said, type_))
 

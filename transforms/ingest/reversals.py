@@ -45,7 +45,7 @@ _IN_PARTS = frozenset(
 _Dims = frozenset[int]
 _NONE: _Dims = frozenset()
 
-MOST_REVERSED = 4096
+MAX_REVERSED = 4096
 """How many values are followed from one reversal."""
 
 
@@ -55,12 +55,12 @@ def cancel_reversals(main: Operation) -> None:
     infos, rules = infos_of(main.parent), RuleBook(OPS)
     for op in [op for op in main.walk() if op.name == REVERSE]:
         if op.block is not None:  # else taken out with another one
-            found = _Reversed(infos, rules)
+            found = _ReversedValues(infos, rules)
             if found.reach(op):
                 found.turn()
 
 
-class _Reversed:
+class _ReversedValues:
     """The values of a block that are turned round together, each along some dimensions, `dims`."""
 
     def __init__(self, infos: InfoReader, rules: RuleBook) -> None:
@@ -76,7 +76,7 @@ class _Reversed:
         while self._pending:
             value = self._pending.pop()
             maker = value.op
-            if maker is None or len(self.dims) > MOST_REVERSED:
+            if maker is None or len(self.dims) > MAX_REVERSED:
                 return False
             for op in dict.fromkeys((maker, *value.users)):
                 if op.block is not block or not self._follow(op):

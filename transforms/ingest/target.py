@@ -20,7 +20,7 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.orders import Orders, has_whole_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
-from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
+from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, OpAnnotation
 from gspmd.transforms.ingest.orders import order_written, several_orders
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
@@ -100,7 +100,7 @@ class TargetMesh:
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
         self._translated: dict[TensorSharding, TensorSharding] = {}
         self._attributes: dict[tuple[ir.Attribute, TensorType], ir.Attribute | None] = {}
-        self._resolved: dict[tuple[Said, int, int, int], TensorSharding | None] = {}
+        self._resolved: dict[tuple[OpAnnotation, int, int, int], TensorSharding | None] = {}
 
     def sharding(self, sharding: TensorSharding) -> TensorSharding:
         """A sharding on any mesh of the module, on this one."""
@@ -121,7 +121,7 @@ class TargetMesh:
             sharding = dataclasses.replace(sharding, mesh=self.orders.renamed_mesh(sharding.mesh))
         return translated(sharding, self.mesh)
 
-    def order(self, said: Said | None) -> DeviceOrder | None:
+    def order(self, said: OpAnnotation | None) -> DeviceOrder | None:
         """The device at each position of the mesh for a value at a boundary, None if it does not say or need not."""
         return None if self.orders is None or said is None else order_written(self.orders, said)
 
@@ -142,7 +142,7 @@ class TargetMesh:
                 )
         return tuple(axis.name for axis in axes)
 
-    def resolve(self, said: Said, index: int, types: Sequence[TensorType]) -> TensorSharding | None:
+    def resolve(self, said: OpAnnotation, index: int, types: Sequence[TensorType]) -> TensorSharding | None:
         """Where value `index` of those with these types is said to be; None for nothing.
 
         Values that are to be left unreduced are summed where their users are no sums, as all partial results are.
@@ -158,14 +158,14 @@ class TargetMesh:
         found = self._resolved[key]
         return dataclasses.replace(found, unreduced=()) if found is not None and found.unreduced else found
 
-    def unreduced(self, said: Said, type_: TensorType) -> Axes:
+    def unreduced(self, said: OpAnnotation, type_: TensorType) -> Axes:
         """Axes over which a single value is said to be partial."""
         self.resolve(said, 0, [type_])
         rank = type_.rank
         found = self._resolved[said, 0, 1, rank]
         return () if found is None else found.unreduced
 
-    def _resolve(self, said: Said, index: int, count: int, rank: int) -> TensorSharding | None:
+    def _resolve(self, said: OpAnnotation, index: int, count: int, rank: int) -> TensorSharding | None:
         written = None
         if said.sdy is not None:
             if len(said.sdy) != count:
@@ -186,7 +186,7 @@ class TargetMesh:
             )
         return self._local(written if written is not None else from_hlo)
 
-    def _agree(self, said: Said, index: int, written: TensorSharding, from_hlo: TensorSharding) -> bool:
+    def _agree(self, said: OpAnnotation, index: int, written: TensorSharding, from_hlo: TensorSharding) -> bool:
         """Whether two annotations place the value alike; how open they are does not count."""
         if self.orders is None or from_hlo.manual:
             return written.dim_axes() == from_hlo.dim_axes() and written.unreduced == from_hlo.unreduced
@@ -230,7 +230,7 @@ class TargetMesh:
         HloSharding(maximal).check(rank, self.mesh.size)
         return replicated(self.mesh, rank)
 
-    def device(self, said: Said) -> int | None:
+    def device(self, said: OpAnnotation) -> int | None:
         """The one device that an operation is said to run on, None where nothing is said of that.
 
         Errors: AnnotationError for a device that there is not, and for several.
@@ -250,16 +250,16 @@ class TargetMesh:
         """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""
         key = (attribute, type_)
         if key not in self._attributes:
-            said = Said(self.annotations.attribute(attribute), None)
+            said = OpAnnotation(self.annotations.attribute(attribute), None)
             self._attributes[key] = self.attributes_of(said, [type_])[0]
         return self._attributes[key]
 
-    def attributes_of(self, said: Said, types: Sequence[TensorType]) -> list[ir.Attribute | None]:
+    def attributes_of(self, said: OpAnnotation, types: Sequence[TensorType]) -> list[ir.Attribute | None]:
         """`#sdy.sharding` of every value of which something is said."""
         resolved = [self.resolve(said, index, types) for index in range(len(types))]
         return [None if sharding is None else self._codec.write(sharding) for sharding in resolved]
 
-    def list_of(self, said: Said, types: Sequence[TensorType]) -> ir.Attribute | None:
+    def list_of(self, said: OpAnnotation, types: Sequence[TensorType]) -> ir.Attribute | None:
         """`#sdy.sharding_per_value` of an operation's results, None if nothing is said of any."""
         resolved = [self.resolve(said, index, types) for index in range(len(types))]
         if all(sharding is None for sharding in resolved):

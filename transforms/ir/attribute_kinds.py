@@ -41,9 +41,9 @@ _ON_MODULES = {
 
 
 # Bits of an integer that is printed where it is wrong.
-_MOST_BITS = 64
+_MAX_BITS = 64
 # Characters of an attribute that an error shows.
-_MOST_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 def check_operation(op: Operation) -> None:
@@ -87,9 +87,9 @@ def _is_read(attribute: ir.Attribute) -> bool:
     """Whether an attribute is no integer that is too long to be printed."""
     if not isinstance(attribute, ir.IntegerAttr) or not isinstance(attribute.type, ir.IntegerType):
         return True
-    return bool(attribute.type.width <= _MOST_BITS)
+    return bool(attribute.type.width <= _MAX_BITS)
 
 
 def _shown(attribute: ir.Attribute) -> str:
     text = str(attribute)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

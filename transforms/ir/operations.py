@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 from gspmd.transforms.ir.types import TensorType
 
 Attribute: TypeAlias = Any
-"""An attribute of MLIR's, or its text where the bindings cannot read it (see `reading.Unread`)."""
+"""An attribute of MLIR's, or its text where the bindings cannot read it (see `reading.UnreadableAttributes`)."""
 
 Location: TypeAlias = Any
 """A location of MLIR's."""

@@ -14,7 +14,7 @@ from gspmd.transforms.ir.types import Types
 from gspmd.transforms.parsing.mlir import source_location
 
 
-class Unread:
+class UnreadableAttributes:
     """Attributes that the bindings have no class for, as those of complex constants: known by their text alone."""
 
     __slots__ = ("text",)
@@ -23,7 +23,7 @@ class Unread:
         self.text = text
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unread) and other.text == self.text
+        return isinstance(other, UnreadableAttributes) and other.text == self.text
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -118,7 +118,7 @@ def _one_by_one(op: ir.Operation) -> dict[str, Attribute]:
         try:
             found[name] = op.attributes[name]
         except TypeError:
-            found[name] = Unread(str(op).partition(" = ")[2])
+            found[name] = UnreadableAttributes(str(op).partition(" = ")[2])
     return found
 
 

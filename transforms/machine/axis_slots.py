@@ -67,7 +67,7 @@ def slots_of_axes(coordinates: Coordinates, sizes: Sequence[int]) -> list[tuple[
     found = [
         [*_digits(np.moveaxis(grid, axis, 0).reshape(size, -1, grid.shape[-1]))] for axis, size in enumerate(sizes)
     ]
-    left = _Left.of(coordinates, [digit for digits in found for digit in digits if isinstance(digit, Slot)])
+    left = _UnusedPositions.of(coordinates, [digit for digits in found for digit in digits if isinstance(digit, Slot)])
     return [tuple(itertools.chain.from_iterable(map(left.slots_of, reversed(digits)))) for digits in found]
 
 
@@ -107,20 +107,20 @@ def _last_digit(along: Coordinates) -> Slot | None:
 
 
 @dataclasses.dataclass(slots=True)
-class _Left:
+class _UnusedPositions:
     """The unused positions in each dimension, and their distance."""
 
     counts: list[int]
     strides: list[int]
 
     @staticmethod
-    def of(coordinates: Coordinates, taken: Sequence[Slot]) -> _Left:
+    def of(coordinates: Coordinates, taken: Sequence[Slot]) -> _UnusedPositions:
         counts, strides = [len({*column.tolist()}) for column in coordinates.T], []
         for dim, count in enumerate(counts):
             used = math.prod(slot.size for slot in taken if slot.dim == dim)
             counts[dim] = max(1, count // used)
             strides.append(used)
-        return _Left(counts, strides)
+        return _UnusedPositions(counts, strides)
 
     def slots_of(self, digit: Slot | int) -> Iterator[Slot]:
         """The slots of a digit; irregular positions take the rest, in as many dimensions as needed."""

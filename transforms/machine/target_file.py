@@ -15,12 +15,12 @@ from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.source_text import as_utf8, parse_toml, reading
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, Placed, Target, Traffic
+from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, PlacedCommunication, Target, Traffic
 from gspmd.transforms.machine.topology import is_machine, read_machine
 from gspmd.transforms.machine.torus import Placement
 
 # Numbers whose products and quotients stay in the range of floating-point numbers.
-_MOST = 1e60
+_MAX = 1e60
 _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
@@ -30,7 +30,7 @@ def read_hardware(text: str, mesh: Mesh) -> Hardware:
 
 
 def placed_hardware(
-    text: str, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()
+    text: str, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[PlacedCommunication] = ()
 ) -> tuple[Hardware, Placement | None]:
     """The same; a mesh on a machine with a shape is placed by `Target.place`."""
     if not is_machine(text):
@@ -180,7 +180,7 @@ class _Reader:
         value = table.get(key, default)
         if value is None:
             raise self._error(prefix + key, "is missing", "give it, or the target it is 'like'")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX:
             raise self._error(prefix + key, f"is {shown(value)}", "expected a number")
         if value < 0 or (value == 0 and not zero):
             raise self._error(prefix + key, f"is {value}", "expected a number above 0")

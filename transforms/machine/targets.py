@@ -69,7 +69,7 @@ class Traffic(NamedTuple):
         return self.runs * collective_time(self.kind, self.bytes, size_of(self.axes), hardware, self.axes, self.reach)
 
 
-class Placed(Protocol):
+class PlacedCommunication(Protocol):
     """Communication whose time depends on the placement of axes."""
 
     @property
@@ -176,7 +176,9 @@ class Target:
             return self._hardware(self._torus_links(self.place(mesh)))
         return self._hardware(self._links(mesh))
 
-    def place(self, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()) -> Placement:
+    def place(
+        self, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[PlacedCommunication] = ()
+    ) -> Placement:
         """The placement of the mesh on the torus: by its order, or else that with the least time for all traffic.
 
         The default traffic is a reduction over every axis.

@@ -17,7 +17,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.primes import divisors
 
-MOST_PLACEMENTS = 4096
+MAX_PLACEMENTS = 4096
 
 
 class Slot(NamedTuple):
@@ -149,7 +149,7 @@ def placements(mesh: Mesh, torus: Torus) -> tuple[Placement, ...]:
         for taken in _fillings(tuple(sizes), torus.lengths, (1,) * len(torus.lengths)):
             by_axis = dict(zip(order, taken, strict=True))
             found[Placement(torus, tuple((names[i], by_axis[i]) for i in range(len(names))))] = None
-            if len(found) >= MOST_PLACEMENTS:
+            if len(found) >= MAX_PLACEMENTS:
                 return tuple(found)
     return tuple(found)
 

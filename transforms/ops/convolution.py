@@ -21,7 +21,7 @@ from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
+from gspmd.transforms.ops.windows import ShardOffset, Window, WindowRange, cut, set_padding, windows_of, without_cuts
 
 
 def convolution_rule(info: OpInfo) -> OpShardingRule:
@@ -200,7 +200,7 @@ def _fetch(op: LocalOp, index: int, window: Window) -> Window:
     return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
 
 
-def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, results: Shardings) -> Reach | None:
+def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, results: Shardings) -> WindowRange | None:
     """The range of a spatial dimension that a device reads; None if that is its shard."""
     numbers = _numbers(info)
     source, target = numbers.input_spatial_dimensions[index], numbers.output_spatial_dimensions[index]
@@ -215,13 +215,13 @@ def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, result
     if kernel in _reversed(info):
         # The last taps come first.
         begin, step = begin + (window.taps - taps) * window.dilation, -step
-    return Reach(
+    return WindowRange(
         info.operands[0].shape[source],
         axes,
         window.spread,
         begin,
         (count - 1) * window.stride + (taps - 1) * window.dilation + 1,
-        tuple(Shift(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
+        tuple(ShardOffset(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
     )
 
 

@@ -18,7 +18,7 @@ from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 # Up to so many groups of dimensions, every combination may move boundaries; with more, each alone and all together.
-_MOST_COMBINED = 3
+_MAX_COMBINED = 3
 
 
 def broadcast_rule(info: OpInfo) -> OpShardingRule:
@@ -98,7 +98,7 @@ def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
     elements that change their shard are sent.
     """
     groups = [n for n, (left, right) in enumerate(_groups(info)) if len(left) > 1 or len(right) > 1]
-    most = len(groups) if len(groups) <= _MOST_COMBINED else 1
+    most = len(groups) if len(groups) <= _MAX_COMBINED else 1
     chosen = [frozenset(some) for count in range(1, most + 1) for some in itertools.combinations(groups, count)]
     return tuple(
         _reshape_rule(info, some) for some in dict.fromkeys([*chosen, *([frozenset(groups)] if groups else [])])

@@ -20,7 +20,7 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.reduction import on_first_shard
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
+from gspmd.transforms.ops.windows import ShardOffset, Window, WindowRange, cut, set_padding, windows_of, without_cuts
 
 
 def reduce_window_rule(info: OpInfo) -> OpShardingRule:
@@ -135,11 +135,11 @@ def _fetch(op: LocalOp, dim: int, window: Window, fills: Sequence[Value]) -> Win
     return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
 
 
-def _reach(info: OpInfo, dim: int, window: Window, axes: Axes) -> Reach:
+def _reach(info: OpInfo, dim: int, window: Window, axes: Axes) -> WindowRange:
     made = -(-info.results[0].shape[dim] // size_of(axes))
     length = (made - 1) * window.stride + window.extent
-    shift = Shift(axes, window.stride * made)
-    return Reach(info.operands[0].shape[dim], axes, window.spread, -window.low, length, (shift,))
+    shift = ShardOffset(axes, window.stride * made)
+    return WindowRange(info.operands[0].shape[dim], axes, window.spread, -window.low, length, (shift,))
 
 
 def _taken(window: Window, size: int) -> range:
@@ -178,7 +178,7 @@ def _own_taps(op: LocalOp, value: Value, dim: int, window: Window, fill: Value) 
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Running:
+class _CumulativeWindows:
     """Every device reads `length` elements from `begin` plus `tile` times its shard index.
 
     `tile` of these, from `tile_at` on, are counted into its total. Its results are the total of the shards before or
@@ -197,7 +197,7 @@ class _Running:
         return Windows(info.operands[0].shape[dim], self.begin, self.tile, self.length)
 
 
-def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | None:
+def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _CumulativeWindows | None:
     """How to compute windows that all extend to one end of the dimension; None for others."""
     size, made = info.operands[0].shape[dim], info.results[0].shape[dim]
     if window.dilation != 1 or window.spread != 1:
@@ -208,20 +208,20 @@ def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | N
         end = window.extent - window.low  # of the first window
         begin, ahead = min(end, 0), max(end, 0)
         taps = moved + ahead
-        return _Running(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
+        return _CumulativeWindows(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
     if window.extent - window.low >= size:
         # Tiles start so late that each window starts before the end of its own tile and extends to the end.
         shift = max(0, -stride - window.low, size - size_of(axes) * tile)
         begin = min(shift, -window.low)
         length, taps = tile + shift - begin, tile + shift + window.low
-        return _Running(
+        return _CumulativeWindows(
             False, begin, length, tile, shift - begin, -window.low - begin, Window(taps, stride, 1, 0, moved)
         )  # fmt: skip
     return None
 
 
 def _combine_running(
-    op: LocalOp, values: Sequence[Value], dim: int, how: _Running, neutral: Sequence[Value]
+    op: LocalOp, values: Sequence[Value], dim: int, how: _CumulativeWindows, neutral: Sequence[Value]
 ) -> list[Value]:
     """Each device combines its own elements with the gathered totals of the shards on one side."""
     emit, axes, rank = op.emit, op.operand_axes(0, dim), op.info.operands[0].rank
@@ -247,7 +247,7 @@ def _combine_running(
 
 
 def _totals_of_others(
-    op: LocalOp, totals: Sequence[Value], dim: int, how: _Running, neutral: Sequence[Value]
+    op: LocalOp, totals: Sequence[Value], dim: int, how: _CumulativeWindows, neutral: Sequence[Value]
 ) -> list[Value]:
     """The gathered totals of all shards, with the neutral element for those that a device does not count."""
     emit, axes = op.emit, op.operand_axes(0, dim)

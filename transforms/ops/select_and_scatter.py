@@ -19,7 +19,7 @@ from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_opera
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Shift, Window, cut, set_padding, windows_of
+from gspmd.transforms.ops.windows import ShardOffset, Window, cut, set_padding, windows_of
 
 
 def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
@@ -61,9 +61,9 @@ class _Piece:
         return self.first * self.window.stride - self.window.low
 
     @property
-    def shift(self) -> Shift:
+    def shift(self) -> ShardOffset:
         """The offset of other shards' windows from there."""
-        return Shift(self.axes, self.part)
+        return ShardOffset(self.axes, self.part)
 
     @property
     def length(self) -> int:

@@ -69,7 +69,7 @@ def _span(info: OpInfo, dim: int) -> int:
     return (info.results[0].shape[dim] - 1) * info.ints("strides")[dim] + 1
 
 
-class _Cut:
+class _SplitSlice:
     """A slice of a dimension that stays split: every `stride`-th element from `start`, `kept` in all.
 
     Either a device fetches the range of its part of the result and takes every `stride`-th element (`spans`), or it
@@ -132,10 +132,10 @@ def localize_slice(op: LocalOp) -> None:
     op.keep()
 
 
-def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> dict[int, _Cut]:
+def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> dict[int, _SplitSlice]:
     """The dimensions that stay split, along which shards exchange kept elements."""
     return {
-        dim: _Cut(info, dim, size_of(before.axes))
+        dim: _SplitSlice(info, dim, size_of(before.axes))
         for dim, (before, after) in enumerate(zip(operand.dims, result.dims, strict=True))
         if before.axes and after.axes and info.operands[0].shape[dim] != info.results[0].shape[dim]
     }

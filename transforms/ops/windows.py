@@ -2,7 +2,7 @@
 
 Window i covers, for every tap q, the position `i * stride + q * dilation - low` of the operand, whose elements are
 `spread` positions apart. So a device with one shard of windows and taps reads a range of positions that starts at a sum
-of multiples of its shard indices: `Reach`.
+of multiples of its shard indices: `WindowRange`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def set_padding(op: Operation, emit: Emitter, windows: Sequence[Window], spread:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shift:
+class ShardOffset:
     """An offset of `step` positions per shard along `axes`."""
 
     axes: Axes
@@ -122,7 +122,7 @@ class Shift:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reach:
+class WindowRange:
     """The positions of a dimension that a device reads: `length` from `begin` plus all shifts.
 
     The dimension has `size` elements, `spread` positions apart, and is whole or split over `axes`, along which there is
@@ -134,15 +134,15 @@ class Reach:
     spread: int
     begin: int
     length: int
-    shifts: tuple[Shift, ...]
+    shifts: tuple[ShardOffset, ...]
 
     @property
-    def _own(self) -> Shift:
+    def _own(self) -> ShardOffset:
         """The shift along the dimension's own axes."""
-        return next((s for s in self.shifts if self.axes and s.axes == self.axes), Shift((), 0))
+        return next((s for s in self.shifts if self.axes and s.axes == self.axes), ShardOffset((), 0))
 
     @property
-    def _others(self) -> list[Shift]:
+    def _others(self) -> list[ShardOffset]:
         return [s for s in self.shifts if s is not self._own and s.axes]
 
     @property
@@ -206,7 +206,7 @@ def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Va
     return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)
 
 
-def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Value:
+def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[ShardOffset], length: int) -> Value:
     """`length` elements from `begin` plus all shifts, which must exist."""
     type_ = value.type
     result = resized(type_, dim, length)

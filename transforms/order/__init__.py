@@ -21,7 +21,7 @@ from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.signature import Signature, ValueSignature, read_signature, write_signature
 from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import DeviceOrders
-from gspmd.transforms.order.placed import PlacedProgram
+from gspmd.transforms.order.placed import OrderGraph
 from gspmd.transforms.order.rewrite import OrderRewriter
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.preconditions import ONE_MAIN
@@ -44,7 +44,7 @@ class Order(Pass):
         if len(orders) > 1:
             program = Program(module)
             moves = DeviceOrders(signature.mesh, orders)
-            placed = PlacedProgram(program, signature, boundary, moves)
+            placed = OrderGraph(program, signature, boundary, moves)
             labels = choose(placed)
             OrderRewriter(module, placed, labels).run()
             signature = _in_orders(signature, boundary, placed.ends(labels), moves)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gspmd.transforms.order.minimum_cut import FOREVER, FlowNetwork
-from gspmd.transforms.order.placed import FIXED, Flow, PlacedProgram
+from gspmd.transforms.order.placed import FIXED, Flow, OrderGraph
 
 
-def choose(placed: PlacedProgram) -> list[int]:
+def choose(placed: OrderGraph) -> list[int]:
     """The number of the order of every node. Between equals the program's own order is taken."""
     labels = [FIXED if pin < 0 else pin for pin in placed.pinned]
     if len(placed.moves.orders) == 2:
@@ -31,7 +31,7 @@ def choose(placed: PlacedProgram) -> list[int]:
     return labels
 
 
-def price(placed: PlacedProgram, labels: Sequence[int]) -> int:
+def price(placed: OrderGraph, labels: Sequence[int]) -> int:
     """Bytes that all devices send together: each value once for every order it is read in but not made in."""
     total = 0
     for flow in placed.flows:
@@ -41,11 +41,11 @@ def price(placed: PlacedProgram, labels: Sequence[int]) -> int:
     return total
 
 
-def _bytes(placed: PlacedProgram, flow: Flow, source: int, target: int) -> int:
+def _bytes(placed: OrderGraph, flow: Flow, source: int, target: int) -> int:
     return flow.bytes * placed.moves.changed(flow.split, source, target)
 
 
-def _expanded(placed: PlacedProgram, labels: Sequence[int], order: int) -> list[int]:
+def _expanded(placed: OrderGraph, labels: Sequence[int], order: int) -> list[int]:
     """The labels after nodes have changed to `order` as far as that saves bytes."""
     count = len(labels)
     source, sink = count, count + 1

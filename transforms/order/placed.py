@@ -42,7 +42,7 @@ class Flow:
     bytes: int
 
 
-class PlacedProgram:
+class OrderGraph:
     """A per-device program as a graph, and what is known of its nodes before orders are chosen.
 
     `pinned` has the order of every node that cannot choose, -1 for others. `remade` are the values that are made again

@@ -16,7 +16,7 @@ from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op
 from gspmd.transforms.order.moves import moving
-from gspmd.transforms.order.placed import FIXED, PlacedProgram
+from gspmd.transforms.order.placed import FIXED, OrderGraph
 
 _PARTITION = "stablehlo.partition_id"
 
@@ -24,7 +24,7 @@ _PARTITION = "stablehlo.partition_id"
 class OrderRewriter:
     """Rewrites @main in place; `labels` are the orders of the nodes."""
 
-    def __init__(self, module: Operation, placed: PlacedProgram, labels: Sequence[int]) -> None:
+    def __init__(self, module: Operation, placed: OrderGraph, labels: Sequence[int]) -> None:
         self.module = module
         self.placed = placed
         self.labels = labels

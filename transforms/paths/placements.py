@@ -23,13 +23,13 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MOST_PARTS = 3
+MAX_PARTS = 3
 """With more parts than this, dimensions are split only over lists in the program, and over single parts."""
 
-MOST_ROWS = 1 << 14
+MAX_ROWS = 1 << 14
 """The limit on placements of one rank; beyond it, only those of some value and similar ones are listed."""
 
-MOST_PLACEMENTS = 1024
+MAX_PLACEMENTS = 1024
 """The approximate limit on unrestricted placements of one rank; beyond it, dimensions are split only as somewhere in
 the program.
 """
@@ -57,17 +57,17 @@ class AxisParts:
         self.lists: list[tuple[int, ...]] = []
         self._lists: dict[tuple[int, ...], int] = {}
         everything = range(len(self.parts))
-        self.is_limited = len(self.parts) > MOST_PARTS
+        self.is_limited = len(self.parts) > MAX_PARTS
         self._list_all(used, excluded)
         self.axes = [canonical(self.parts[number] for number in each) for each in self.lists]
         self.count = np.array([size_of(axes) for axes in self.axes], np.int64)
         self.mask = np.array([sum(1 << number for number in each) for each in self.lists], np.int64)
         self.excluded = np.array([_either(excluded[number] for number in each) for each in self.lists], np.int64)
         self.prefix = np.array([[_begins(a, b) or _begins(b, a) for b in self.lists] for a in self.lists])
-        chosen = [each for length in range(1, MOST_PARTS + 1) for each in itertools.combinations(everything, length)]
+        chosen = [each for length in range(1, MAX_PARTS + 1) for each in itertools.combinations(everything, length)]
         if self.is_limited:
             found = [tuple(sorted(each)) for each in self.lists if each]
-            pairs = itertools.product(found, found) if len(found) ** 2 < MOST_PLACEMENTS else ((a, a) for a in found)
+            pairs = itertools.product(found, found) if len(found) ** 2 < MAX_PLACEMENTS else ((a, a) for a in found)
             chosen = sorted({tuple(sorted({*a, *b})) for a, b in pairs})
         sums = [sum(1 << number for number in each) for each in chosen if _go_together(each, excluded)]
         self.sums: list[int] = sums
@@ -166,7 +166,7 @@ class AxisParts:
 
     def on_dimension(self, rank: int, dim: int) -> Iterable[int]:
         """The lists that may split a dimension of values of a rank: all, or if there are many, those in the program."""
-        if (rank + 1) ** len(self.parts) <= MOST_PLACEMENTS:
+        if (rank + 1) ** len(self.parts) <= MAX_PLACEMENTS:
             return range(len(self.lists))
         return sorted(self._found_on.get((rank, dim), {0}))
 
@@ -185,7 +185,7 @@ class AxisParts:
                 if not mask & int(self.excluded[each])
             ]
             rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
-            if len(rows) > MOST_ROWS:
+            if len(rows) > MAX_ROWS:
                 return None
         return rows, masks
 
@@ -251,7 +251,7 @@ class Placements:
         sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
         rows, masks = parts.all_rows(choices) or parts.found_rows(rank, free)
         may_be_open = _open_sums(masks, sums)
-        if len(rows) + np.count_nonzero(may_be_open) > MOST_ROWS:
+        if len(rows) + np.count_nonzero(may_be_open) > MAX_ROWS:
             rows, masks = parts.found_rows(rank, free)
             may_be_open = _open_sums(masks, sums)
         self.finished = len(rows)

@@ -40,11 +40,11 @@ from gspmd.transforms.paths.traffic import least_bytes, sent_bytes
 __all__ = ["Path", "Planner"]
 
 # The largest number of prime factors into which axes are cut, since the number of states grows with it.
-MOST_PARTS = 6
+MAX_PARTS = 6
 
 # If latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
 # same bytes. These are searched for among no more devices than this.
-MOST_DEVICES = 64
+MAX_PLANNED_DEVICES = 64
 
 # A device may always hold this many bytes of a value during a reshard.
 SMALL_BYTES = 2**20
@@ -161,11 +161,11 @@ class _Searches:
         self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
     ) -> None:
         self._question = type_, source, target
-        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MOST_DEVICES
+        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MAX_PLANNED_DEVICES
         cuts = common_cuts(source, target)
         self._coarse = Search(prices, source, target, cuts, budget)
         # A part of an axis may move even if the whole axis cannot.
-        finer = finer_cuts(cuts, MOST_PARTS)
+        finer = finer_cuts(cuts, MAX_PARTS)
         self._finer = None if finer is None else Search(prices, source, target, finer, budget, finer=True)
 
     @property

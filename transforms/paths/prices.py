@@ -15,9 +15,9 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
 
 # With more devices than this, exchanges of one dimension without a block exchange are not planned.
-MOST_DEVICES = 512
+MAX_PLANNED_DEVICES = 512
 # With more shards than this, the exchange of a dimension is priced as a gather instead of planned.
-MOST_TILES = 4096
+MAX_TILES = 4096
 
 
 class Prices:
@@ -73,11 +73,11 @@ class Prices:
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
         """Seconds to move the results of an all-to-all to the boundaries of even tiles.
 
-        With more than `MOST_TILES` shards, these are the seconds to gather them.
+        With more than `MAX_TILES` shards, these are the seconds to gather them.
         """
         sizes, counts = (self.shape[source], self.shape[target]), (size_of(dims[source]), size_of(dims[target]))
         axes = (*dims[source], *dims[target])
-        if max(counts[0], size_of(after[target])) > MOST_TILES:
+        if max(counts[0], size_of(after[target])) > MAX_TILES:
             ends = zip((source, target), sizes, strict=True)
             return sum(self._sending(size * self._others(after, dim), 1, axes) for dim, size in ends)
         exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
@@ -101,7 +101,7 @@ class Prices:
         reach = 1 if is_near and len(changed) == 1 else ANYWHERE
         if least is not None and alone_s + self._sending(least, 1, over, reach) >= most_s:
             return None
-        if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MOST_DEVICES):
+        if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MAX_PLANNED_DEVICES):
             return None
         way = direct_way(*asked)
         if way is None:

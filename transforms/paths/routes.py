@@ -20,7 +20,7 @@ from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
 from gspmd.transforms.paths.path import PADDING
 from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints, Placements
 
-MOST_ROUTED = 400
+MAX_ROUTED = 400
 """Between more placements than this, all routes are not looked for: their number grows with the third power."""
 
 _KINDS = ("", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")  # the first: a slice
@@ -112,7 +112,7 @@ class RouteBook:
 
     def of(self, table: Placements) -> Routes | None:
         """The routes between the placements of a table; None if there are too many."""
-        if len(table.lists) > MOST_ROUTED:
+        if len(table.lists) > MAX_ROUTED:
             return None
         found = self._known.get(table)
         if found is None:

@@ -26,7 +26,7 @@ from gspmd.transforms.paths.traffic import least_elements
 Cuts = dict[str, tuple[int, ...]]
 
 # States visited before a search returns its best path, and before a finer one stops without a path.
-MOST_STATES, MOST_IN_VAIN = 500, 1000
+MAX_STATES, MAX_STATES_WITHOUT_PATH = 500, 1000
 
 # Pricing a direct exchange takes as long as this many moves, and is charged to the budget accordingly.
 _DIRECT = 10
@@ -80,9 +80,9 @@ class Search:
             if time_s > best[state]:
                 continue
             looked_at += 1
-            if looked_at > MOST_STATES and self.target in best:
+            if looked_at > MAX_STATES and self.target in best:
                 return self._path(came, best[self.target])
-            if looked_at > MOST_IN_VAIN and self.target not in best and self.finer:
+            if looked_at > MAX_STATES_WITHOUT_PATH and self.target not in best and self.finer:
                 return None
             self.budget.left -= len(state[0])
             directly = self.moves.priced_directly
