@@ -1,4 +1,4 @@
-"""Functions and calls: what is said at their boundaries becomes constraints."""
+"""Annotations on functions and calls become constraints."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
 
 
 def signature(function: Operation) -> Iterator[ir.DictAttr]:
-    """The attributes of all arguments and results that have any."""
+    """The attributes of arguments and results, where there are any."""
     for name in (_ARGUMENTS, _RESULTS):
         if name in function.attributes:
             yield from function.attributes[name]
 
 
 def drop_copied_results(functions: list[Operation]) -> None:
-    """Take `mhlo.sharding` off results where it only repeats that of the operation returned.
+    """Remove `mhlo.sharding` from results where it repeats that of the returned operation.
 
-    XLA's converter from HLO repeats it there, without saying which dimensions are open. Only for its modules.
+    XLA's converter from HLO repeats it without the open dimensions. Only for its modules.
     """
     for function in functions:
         returned = function.regions[0].terminator.operands
@@ -59,10 +59,10 @@ def _without_copy(attributes: ir.DictAttr, value: Value) -> ir.DictAttr:
 
 
 class ResultMarkers:
-    """`@xla.sdy.FuncResultSharding` calls: what they say of the results of the functions they stand in."""
+    """`@xla.sdy.FuncResultSharding` calls: the shardings of the results of their function."""
 
     def __init__(self, custom_calls: list[Operation], target: TargetMesh) -> None:
-        """Takes the markers away; those on values that are not returned become constraints."""
+        """Erases the markers; those on values that are not returned become constraints."""
         self._said: dict[tuple[str, int], OpAnnotation] = {}
         for op in custom_calls:
             with located(op):
@@ -90,7 +90,7 @@ class ResultMarkers:
 
 
 def rewrite_main(function: Operation, target: TargetMesh, markers: ResultMarkers) -> None:
-    """Leave every argument and result of @main with at most one `sdy.sharding`."""
+    """Give every argument and result of @main at most one `sdy.sharding`."""
     block = function.regions[0]
     for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, block.terminator.operands)):
         old = _dictionaries(function, name, len(values))
@@ -116,12 +116,12 @@ def rewrite_main(function: Operation, target: TargetMesh, markers: ResultMarkers
 
 
 def _unreduced(target: TargetMesh, sayings: Iterable[OpAnnotation | None], type_: TensorType) -> Axes:
-    """The axes over which the first of these that says anything leaves the value partial."""
+    """The partial axes of the first of these that has any annotation."""
     return next((target.unreduced(said, type_) for said in sayings if said is not None), ())
 
 
 def rewrite_callee(function: Operation, target: TargetMesh, markers: ResultMarkers) -> None:
-    """Turn what is said of a private function's arguments and results into constraints in its body."""
+    """Turn annotations on arguments and results of a private function into constraints in its body."""
     block = function.regions[0]
     first, last = block.first, block.terminator
     assert first is not None
@@ -142,7 +142,7 @@ def rewrite_callee(function: Operation, target: TargetMesh, markers: ResultMarke
 
 
 def rewrite_call(call: Operation, target: TargetMesh) -> None:
-    """Turn what is said of a call's results into constraints behind it."""
+    """Turn annotations on the results of a call into constraints after it."""
     with located(call):
         said = target.annotations.of(call.attributes)
         if said is not None:
@@ -153,9 +153,9 @@ def rewrite_call(call: Operation, target: TargetMesh) -> None:
 
 
 def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> OpAnnotation | None:
-    """What is said of an argument or result of @main.
+    """The annotation of an argument or result of @main.
 
-    A module that went through HLO has `{replicated}` there wherever its author said nothing.
+    A module that went through HLO has `{replicated}` for arguments and results without annotations.
     """
     said = annotations.of(attributes)
     filler = said is not None and said.sdy is None and said.hlo is not None and said.hlo.sharding == REPLICATED
