@@ -29,10 +29,10 @@ from gspmd.transforms.preconditions import ONE_MAIN
 
 @dataclasses.dataclass(frozen=True)
 class Order(Pass):
-    """Bring arguments and results into the device orders they are annotated with, by as few bytes as possible."""
+    """Bring arguments and results into the device orders of their annotations, permuting as few bytes as possible."""
 
     argument = "gspmd-order"
-    summary = "Permute shards between the device orders that annotations were written over"
+    summary = "Permute shards between the device orders of annotations"
     needs = (ONE_MAIN,)
 
     def run(self, module: Operation) -> None:
@@ -52,7 +52,7 @@ class Order(Pass):
 
 
 def _in_orders(signature: Signature, boundary: BoundaryOrders, ends: Sequence[int], moves: DeviceOrders) -> Signature:
-    """The signature with every value in its order."""
+    """The signature, with every value in its device order."""
 
     def moved(value: ValueSignature, number: int, order: DeviceIds | None, exchanged: bool) -> ValueSignature:
         ids = order if exchanged and order is not None else moves.orders[number]
