@@ -305,7 +305,7 @@ def _gpu(
 ) -> Target:
     """`memory` is bytes and bytes per second, `nvlink` and `port` the bandwidth of a device inside and outside.
 
-    f16 has the rate of bf16, and both f8 types have one rate.
+    Both 16-bit floats have one rate, and so have both f8 types.
     """
     alike = {"f16": "bf16", "f8E5M2": "f8E4M3FN"}
     flops = {**flops, **{element: flops[other] for element, other in alike.items() if other in flops}}

@@ -86,7 +86,7 @@ class Instruction:
     def between_slices(self) -> SliceTransfer | None:
         """The transfer between slices of TPUs that the instruction completes; None for other instructions.
 
-        libtpu leaves these transfers to the hosts, as a pair of send and receive.
+        The runtime library of TPUs leaves these transfers to the hosts, as a pair of send and receive.
         """
         found = _BETWEEN.search(self.attributes) if self.opcode == "recv" else None
         target = _BETWEEN_WHICH.search(self.attributes)
