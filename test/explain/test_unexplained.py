@@ -59,7 +59,7 @@ def test_the_sentence_and_the_rest_are_printed(failing: str, file: str, capsys: 
     printed = capsys.readouterr()
     assert f"{failing}: KeyError: 'a defect' (test_unexplained.py:" in printed.out
     assert "mesh: x=4, y=2 (8 devices)" in printed.out
-    assert "this decision is proven the best under the objective" in printed.out
+    assert "this decision is proven optimal under the objective" in printed.out
     assert printed.err.count(f"warning: not explained is {failing}: KeyError: 'a defect'") == 1
 
 
