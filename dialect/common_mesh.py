@@ -155,7 +155,7 @@ def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
         if found is None:
             names = ", ".join(f'"{axis.name}"' for axis in axes)
             raise Unsupported(
-                f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"',
+                f'axes {names} of mesh "@{source.name}" are not parts of axes of mesh "@{mesh.name}"',
                 code=Code.DEVICE_ORDERS,
             )
         return found

@@ -110,7 +110,7 @@ def parse_open_dims(text: str) -> tuple[int, ...]:
         if dim is not None:
             dims.append(dim)
         elif part.strip():
-            raise ParseError(f"'{part.strip():.40}' is no dimension", code=Code.SHARDING_TEXT)
+            raise ParseError(f"'{part.strip():.40}' is not a dimension", code=Code.SHARDING_TEXT)
     return tuple(dims)
 
 
@@ -214,7 +214,7 @@ def _unnamed(words: _Words, text: str) -> Body:
         )
     if not isinstance(tile[1], Iota) and len(tile[1]) < 2:
         raise ParseError(
-            f"a list of one device is no tiling in '{text}'; write 'maximal device=' or '<=[1]'",
+            f"a list of one device is not a tiling in '{text}'; write 'maximal device=' or '<=[1]'",
             code=Code.SHARDING_TEXT,
         )
     if tile == ((), Iota((1,), (0,))) and subgroups is None:

@@ -280,7 +280,7 @@ class HloSharding:
         match self.body:
             case Maximal(device=holder) if device != holder:
                 raise AnnotationError(
-                    f"device {device} holds nothing of a value that is on device {holder}", code=Code.DEVICE_LIST
+                    f"device {device} has no part of a value on device {holder}", code=Code.DEVICE_LIST
                 )
             case Tiled() | Named():
                 count = self.num_devices()

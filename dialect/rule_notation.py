@@ -100,7 +100,7 @@ def _tensor(text: str, part: str) -> _Symbols:
     dims = [dim.strip() for dim in inner.split(",")] if inner else []
     for dim in dims:
         if not re.fullmatch(rf"({_SYMBOL})+", dim):
-            raise _error(text, f"'{dim}' is no list of factors such as i or ij")
+            raise _error(text, f"'{dim}' is not a list of factors such as i or ij")
     return [re.findall(_SYMBOL, dim) for dim in dims]
 
 
@@ -109,7 +109,7 @@ def _sizes(text: str, part: str) -> dict[str, int]:
     for item in part.split(",") if part.strip() else []:
         match = _SIZE.fullmatch(item)
         if match is None or match[1] in sizes:
-            raise _error(text, f"'{item.strip()}' is no size, or the second one of a factor")
+            raise _error(text, f"'{item.strip()}' is not a size, or is a second size of a factor")
         sizes[match[1]] = int(match[2])
     return sizes
 
@@ -122,12 +122,12 @@ def _kinds(text: str, part: str) -> tuple[dict[str, FactorKind], list[str]]:
     while rest.strip():
         match = _KIND.match(rest)
         if match is None:
-            raise _error(text, f"'{rest.strip(' ,')}' is no kind of factors")
+            raise _error(text, f"'{rest.strip(' ,')}' is not a kind of factors")
         for symbol in (symbol.strip() for symbol in match[2].split(",")):
             if match[1] == "blocked_propagation":
                 blocked.append(symbol)
             elif kinds.setdefault(symbol, _KINDS[match[1]]) is not _KINDS[match[1]]:
-                raise _error(text, f"factor {symbol} is of two kinds")
+                raise _error(text, f"factor {symbol} has two kinds")
         rest = rest[match.end() :]
     return kinds, blocked
 

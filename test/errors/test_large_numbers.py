@@ -86,7 +86,7 @@ WRONG = {
     ),
     "a rule of an unknown kind": (
         ["partition", "--custom-rule", "x=([i])->([i]) sum={i}"],
-        "custom rule of 'x': .* is no kind of factors",
+        "custom rule of 'x': .* is not a kind of factors",
     ),
     "negative bytes": (
         ["partition", "--option", "combine-bytes=-1"],

@@ -281,7 +281,7 @@ def test_pinned_decisions_are_kept(plan: gspmd.ShardingPlan, tmp_path: Path) -> 
         ({"form": None}, "its form"),
         ({"mesh": {"x": 0}}, "its mesh"),
         ({"mesh": [8]}, "its mesh"),
-        ({"decisions": {}}, "its decisions are no list"),
+        ({"decisions": {}}, "its decisions are not a list"),
         ({"decisions": [3]}, "a decision names no argument"),
         ({"decisions": [{"argument": "x", "sharding": [["q"]]}]}, "axes that the mesh has not"),
         ({"decisions": [{"argument": "x", "sharding": [["x"], ["x"]]}]}, "or one twice"),

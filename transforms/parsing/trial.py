@@ -57,7 +57,7 @@ def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = F
         raise _refusal(json.loads(header), filename)
     hint = "the file is damaged, or has another format than it seems"
     if kind is Format.TEXT:
-        hint = "give constants elements of their type, and attributes values that are no locations"
+        hint = "give constants elements of their type, and attributes values other than locations"
     ending, words = _ending(done.returncode), _last_words(done.stderr)
     raise ParseError(f"jaxlib's parser ends with {ending} on '{filename}'{words}", hint=hint)
 

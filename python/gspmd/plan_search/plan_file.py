@@ -58,7 +58,7 @@ def _read_plan(data: Any) -> PlanFile:
     dims: dict[str, Dims | None] = {}
     pinned = set()
     if not isinstance(data["decisions"], list):
-        raise ValueError("its decisions are no list")
+        raise ValueError("its decisions are not a list")
     for decision in data["decisions"]:
         if not isinstance(decision, dict) or not isinstance(decision["argument"], str):
             raise ValueError("a decision names no argument")
