@@ -15,9 +15,9 @@ from made_up import drafts, shrinking
 from made_up.program import Program
 from sent import OURS, PARTITIONERS, Sent
 
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 
-LEAST_BYTES = 1024  # what is not more than that, or than 1 %, is equal
+MIN_BYTES = 1024  # what is not more than that, or than 1 %, is equal
 _EQUAL, _LOST = 1.01, 1.1
 _RENEWED = 40  # programs after which a process is replaced: what XLA has compiled stays in memory
 _OTHER_ORDER = "the device order of"  # what ours says of the layout of a peer that is no sharding over the mesh
@@ -74,7 +74,7 @@ class Case:
     @property
     def verdict(self) -> str:
         """Whether ours sends less, equal or more."""
-        if abs(self.ours - self.theirs) <= max(LEAST_BYTES, (_EQUAL - 1) * self.theirs):
+        if abs(self.ours - self.theirs) <= max(MIN_BYTES, (_EQUAL - 1) * self.theirs):
             return "equal"
         return "less" if self.ours < self.theirs else "more"
 
@@ -102,11 +102,11 @@ class Case:
     @property
     def ratio(self) -> float:
         """Of bytes, both with a little more, so that there is one where nothing is sent."""
-        return (self.ours + LEAST_BYTES) / (self.theirs + LEAST_BYTES)
+        return (self.ours + MIN_BYTES) / (self.theirs + MIN_BYTES)
 
 
 def _much_more(ours: float, theirs: float) -> bool:
-    return max(_LOST * theirs, theirs + LEAST_BYTES) < ours < float("inf")
+    return max(_LOST * theirs, theirs + MIN_BYTES) < ours < float("inf")
 
 
 class Judge:
@@ -155,7 +155,7 @@ class Judge:
         """What the function gives, or as text why it gives nothing."""
         try:
             return self._worker.call(function, *arguments)
-        except Died as death:
+        except ProcessDied as death:
             return f"aborts: {death}"
         except Exception as error:  # noqa: BLE001 - what a partitioner says of a program is part of the result
             return f"refuses: {' '.join(str(error).split())[:300]}"

@@ -26,7 +26,7 @@ from measurement import Transfer
 from operation_cases import CASES, Case
 from proof.contents import fill
 
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 
 Array = np.ndarray[Any, Any]
 _TOLERANCE = 2e-4  # relative to the largest number of a result: sums in another order
@@ -218,7 +218,7 @@ def row(case: Case, worker: Worker) -> tuple[str, bool, dict[str, str]]:
     for name, run in PARTITIONERS.items():
         try:
             text, number = cell(*worker.call(run, case, expected))
-        except Died as death:
+        except ProcessDied as death:
             text, number = "aborts", float("inf")
             failures[name] = str(death)
         except Exception as error:  # noqa: BLE001 - what a partitioner says of a program is part of the result

@@ -18,7 +18,7 @@ from pathlib import Path
 import xla
 
 OURS = "gspmd"
-_MOST_TIMED = 8  # more virtual devices than that measure how the machine switches between threads
+_MAX_TIMED = 8  # more virtual devices than that measure how the machine switches between threads
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
                 for how in (OURS, xla.GSPMD, xla.SHARDY)
             ]
             results = [program.result(name) for program in programs]
-            if options.rounds and devices <= _MOST_TIMED and not options.gpus:
+            if options.rounds and devices <= _MAX_TIMED and not options.gpus:
                 results = compiled.timed(programs, results, options.rounds)
             print("\n".join(report_quality.lines(results)), flush=True)
             found += results

@@ -1,1 +1,1 @@
-"""What a sharding is: values, their notations, and their codecs. Imports nothing else of gspmd."""
+"""Shardings: values, their notations, and their codecs. Imports no other package of gspmd."""

@@ -3,7 +3,7 @@
 An axis of size n may be factored row-major as `pre x size x rest`; the middle factor is the
 sub-axis `"x":(pre)size`. A full axis is the sub-axis with `pre == 1` and `size == n`, so one value
 covers both. A list of axes splits a dimension into the product of their sizes, first axis most
-major. Lists are kept canonical: neighbours that form one larger part are written as that part.
+major. Lists are canonical: adjacent parts that form one larger part are merged.
 
 Source: Shardy's sub-axis notation; the partial tiling of arXiv 2105.04663, section 3.1.
 """
@@ -37,11 +37,11 @@ class Axis(_AxisPart):
 
     @property
     def end(self) -> int:
-        """Product of this part and of everything more major: `pre * size`."""
+        """The product of this part and all more major ones: `pre * size`."""
         return self.pre * self.size
 
     def overlaps(self, other: Axis) -> bool:
-        """Whether the two parts share devices' coordinates."""
+        """Whether the two parts overlap."""
         return self.name == other.name and self.pre < other.end and other.pre < self.end
 
     def nests(self, other: Axis) -> bool:
@@ -71,7 +71,7 @@ def size_of(axes: Iterable[Axis]) -> int:
 
 
 def canonical(axes: Iterable[Axis]) -> Axes:
-    """The same list without parts of size 1 and with mergeable neighbours merged."""
+    """The list without parts of size 1, and with mergeable adjacent parts merged."""
     merged: list[Axis] = []
     for axis in axes:
         if axis.size == 1:
@@ -89,7 +89,7 @@ def overlap(left: Iterable[Axis], right: Sequence[Axis]) -> bool:
 
 
 def is_within(part: Axis, axes: Iterable[Axis]) -> bool:
-    """Whether one of the axes holds the whole part."""
+    """Whether one of the axes contains the whole part."""
     return any(part.name == axis.name and axis.pre <= part.pre and part.end <= axis.end for axis in axes)
 
 
@@ -114,7 +114,7 @@ def starts_with(axes: Sequence[Axis], prefix: Sequence[Axis]) -> bool:
 
 
 def remove_prefix(axes: Sequence[Axis], prefix: Sequence[Axis]) -> Axes:
-    """What is left of `axes` after its major prefix `prefix`."""
+    """The rest of `axes` after its major prefix `prefix`."""
     count = len(prefix)
     if not count:
         return tuple(axes)
@@ -151,7 +151,7 @@ def without(axes: Iterable[Axis], used: Sequence[Axis]) -> Axes:
 def subtract(axis: Axis, used: Iterable[Axis]) -> Axes:
     """The parts of one axis that none of `used` covers, major to minor.
 
-    Raises ValueError when what is left is no part of the axis, as of `:(1)6` without `:(1)4`.
+    Raises ValueError if the rest is not a part of the axis, as for `:(1)6` without `:(1)4`.
     """
     start, pieces = axis.pre, []
 
@@ -170,10 +170,10 @@ def subtract(axis: Axis, used: Iterable[Axis]) -> Axes:
 
 
 def atoms(lists: Iterable[Iterable[Axis]]) -> dict[str, tuple[int, ...]]:
-    """The cut points of every axis name that occurs: the finest parts that all lists are made of.
+    """The cut points of every axis that occurs, between the coarsest parts of which all lists consist.
 
-    Returns per name the ascending products at which some list cuts the axis. Raises ValueError when
-    two cuts do not nest, e.g. `:(1)2` and `:(1)3`.
+    Returns for each name the ascending products at which some list cuts the axis. Raises ValueError if two cuts do not
+    nest, e.g. `:(1)2` and `:(1)3`.
     """
     cuts: dict[str, set[int]] = {}
     for axes in lists:

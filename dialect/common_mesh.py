@@ -1,8 +1,7 @@
-"""One mesh for placements that were written over several meshes or over none.
+"""One mesh for placements over several meshes or without one.
 
-Every placement is a tiling of the devices (`Tiled`). Tilings fit on a mesh when, counted in the mesh's
-positions, each of their dims is a list of parts of its axes. A mesh that fits them all is found by
-cutting the order of all devices wherever some tiling cuts it.
+Every placement is a tiling of the devices (`Tiled`). A tiling fits on a mesh if, in positions of the mesh, each of its
+dims is a list of parts of axes. The common mesh cuts the order of all devices wherever some tiling cuts it.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ def order_of(mesh: Mesh) -> DeviceOrder:
 
 
 def written_ids(order: DeviceOrder) -> tuple[int, ...]:
-    """The device ids of a mesh in this order: none when ascending."""
+    """The device ids of a mesh in this order; empty if ascending."""
     return () if isinstance(order, Iota) and order.is_identity else device_order.expand(order)
 
 
 def tiling_of(mesh: Mesh) -> Tiled:
-    """The tiling that divides a dimension over each axis of the mesh."""
+    """The tiling that splits one dimension over each axis of the mesh."""
     return Tiled(tuple(size for _, size in mesh.axes) or (1,), order_of(mesh))
 
 
@@ -42,9 +41,9 @@ def without_unit_axes(mesh: Mesh) -> Mesh:
 
 
 def from_positions(tiled: Tiled, base: DeviceOrder) -> Tiled:
-    """The tiling with devices counted as positions in `base`, in normal form.
+    """The tiling in positions of `base` instead of devices, in normal form.
 
-    One that divides nothing and has one role, whose order says nothing, becomes one dim of all devices.
+    A tiling that splits nothing and has one role, for which the order is irrelevant, becomes one dim of all devices.
     """
     order = device_order.compose(device_order.inverse(base), tiled.order)
     normal = normal_form(Tiled(tiled.dims, order, tiled.subgroups))
@@ -57,8 +56,8 @@ def from_positions(tiled: Tiled, base: DeviceOrder) -> Tiled:
 def cut_mesh(tilings: Iterable[Tiled], base: DeviceOrder) -> Mesh | Tiled:
     """A mesh over `base` with axes `axis_0`, .. on which all tilings fit, or a tiling that fits on none.
 
-    The axes are cut where tilings are, but for cuts that exclude each other, as 2 and 3 of 6: these are
-    left to sub-axes.
+    The axes are cut where tilings are, except for cuts that exclude each other, such as 2 and 3 of 6; sub-axes express
+    these.
     """
     count = device_order.size(base)
     cuts = {1, count}
@@ -74,9 +73,9 @@ def cut_mesh(tilings: Iterable[Tiled], base: DeviceOrder) -> Mesh | Tiled:
 
 
 def axes_on(mesh: Mesh, tiled: Tiled) -> tuple[Axes, ...] | None:
-    """The axes of the mesh over which each dim of the tiling, taken as it is written, is divided.
+    """The axes of the mesh over which each dim of the tiling is split.
 
-    The tiling is over mesh positions. None if a dim is no list of parts of axes.
+    The tiling is over mesh positions. None if a dim is not a list of parts of axes.
     """
     lists = device_order.split(tiled.order, tiled.dims)
     if lists is None:
@@ -91,14 +90,14 @@ def axes_on(mesh: Mesh, tiled: Tiled) -> tuple[Axes, ...] | None:
 
 
 def fits(mesh: Mesh, tiled: Tiled) -> bool:
-    """Whether the tiling, over devices, can be written in axes of the mesh."""
+    """Whether the tiling, over devices, can be expressed in axes of the mesh."""
     return axes_on(mesh, from_positions(tiled, order_of(mesh))) is not None
 
 
 def find_mesh(meshes: Sequence[Mesh], tilings: Sequence[Tiled], num_devices: int) -> Mesh | tuple[Tiled, Tiled]:
-    """A mesh on which the tilings and the meshes fit, or two tilings to name when there is none.
+    """A mesh on which the tilings and the meshes fit, or two tilings that have none in common.
 
-    The first of `meshes` that will do is kept, without axes of size 1; else one with axes `axis_0`, .. is made, of
+    The first suitable one of `meshes` is used, without axes of size 1; otherwise a mesh with axes `axis_0`, .., over
     the devices in ascending order if each tiling alone fits on that, or in their joint order.
     """
     meshes = [without_unit_axes(mesh) for mesh in meshes]
@@ -120,9 +119,9 @@ def find_mesh(meshes: Sequence[Mesh], tilings: Sequence[Tiled], num_devices: int
 def joint_order(tilings: Sequence[Tiled], num_devices: int) -> DeviceOrder:
     """The devices sorted by their shard in the first tiling, then in the second, and so on.
 
-    Last come their numbers in manual and unreduced subgroups, and their ids. If there is a mesh on which all
-    tilings fit, with cuts that nest and these numbers, then they fit on one in this order as well: it
-    transposes the axes, and changes the order only where all of them hold copies.
+    The last keys are their numbers in manual and unreduced subgroups, and their ids. If all tilings fit on some mesh
+    with these numbers and nested cuts, then they also fit on one in this order: it transposes the axes, and changes the
+    order only among devices that are replicas in all tilings.
     """
     device_order.check_listed(num_devices)
     keys: list[list[int]] = [[] for _ in range(num_devices)]
@@ -137,9 +136,9 @@ def joint_order(tilings: Sequence[Tiled], num_devices: int) -> DeviceOrder:
 
 
 def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
-    """The same sharding in axes of another mesh of the same devices.
+    """The sharding, expressed in axes of another mesh of the same devices.
 
-    Errors: Unsupported when an axis of the sharding is no list of parts of the mesh's axes.
+    Errors: Unsupported if an axis of the sharding is not a list of parts of axes of the mesh.
     """
     source = sharding.mesh
     before = {name: math.prod(s for _, s in source.axes[:i]) for i, (name, _) in enumerate(source.axes)}
@@ -156,7 +155,7 @@ def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
         if found is None:
             names = ", ".join(f'"{axis.name}"' for axis in axes)
             raise Unsupported(
-                f'axes {names} of mesh "@{source.name}" are no parts of axes of mesh "@{mesh.name}"',
+                f'axes {names} of mesh "@{source.name}" are not parts of axes of mesh "@{mesh.name}"',
                 code=Code.DEVICE_ORDERS,
             )
         return found
@@ -170,13 +169,13 @@ def express(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
 
 
 def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding], TensorSharding]]:
-    """One mesh in whose axes all of the meshes can be written, and the rewriting of shardings to it.
+    """A mesh whose axes can express all of the meshes, and the conversion of shardings to it.
 
     The first mesh that has parts for all axes of the others keeps its name and its axes' names, except axes of
     size 1, which are dropped; meshes of one position are placeholders for it.
 
-    Errors: Unsupported for meshes of different numbers of devices, for maximal ones beside others; OrdersDiffer for
-    device orders that do not factor together; AnnotationError for no mesh at all.
+    Errors: Unsupported for meshes with different numbers of devices, and for maximal and other meshes together;
+    OrdersDiffer for device orders that do not factor together; AnnotationError without any mesh.
     """
     if not meshes:
         raise AnnotationError("there is no mesh; define one with 'sdy.mesh'", code=Code.MESH_UNKNOWN)
@@ -205,7 +204,7 @@ def unify_meshes(meshes: Sequence[Mesh]) -> tuple[Mesh, Callable[[TensorSharding
 
 
 def translated(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
-    """The sharding in axes of the mesh, one on a placeholder too. Errors: as `express`."""
+    """The sharding in axes of the mesh; that on a placeholder mesh, too. Errors: as `express`."""
     if sharding.mesh.size == 1 and not sharding.mesh.is_maximal:
         dims = (DimSharding(is_open=d.is_open, priority=d.priority if d.is_open else None) for d in sharding.dims)
         return TensorSharding(mesh, tuple(dims))
@@ -213,12 +212,12 @@ def translated(sharding: TensorSharding, mesh: Mesh) -> TensorSharding:
 
 
 def repeated(mesh: Mesh, base: Mesh) -> Mesh:
-    """A mesh of all devices of `base` that is `mesh` as many times as it fits, along its first axis.
+    """A mesh of all devices of `base` that repeats `mesh` along an additional first axis.
 
-    Where it has no order of its own, and each of its axes is one of `base` by name and size, or else by size, it is
-    repeated along the other axes of that. Else its devices are those of each part of `base`, in their order.
+    If it has the default device order, and each of its axes matches one of `base` by name and size, or by size, it is
+    repeated along the other axes of `base`. Otherwise its devices are those of each part of `base`, in order.
 
-    Errors: AnnotationError when its number of devices does not divide that of `base`.
+    Errors: AnnotationError if its number of devices does not divide that of `base`.
     """
     if base.size % mesh.size:
         raise AnnotationError(
@@ -243,7 +242,7 @@ def repeated(mesh: Mesh, base: Mesh) -> Mesh:
 
 
 def _matching_axes(mesh: Mesh, base: Mesh) -> list[int] | None:
-    """The axes of `base`, by index, that stand for those of `mesh`, but for axes of size 1; None where one has none."""
+    """The axes of `base`, by index, that match those of `mesh` with sizes above 1; None if one has no match."""
     wanted = [axis for axis in mesh.axes if axis[1] > 1]
     found = {axis: base.axes.index(axis) for axis in wanted if axis in base.axes}
     for axis in wanted:

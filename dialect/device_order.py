@@ -1,10 +1,9 @@
 """Orders of all devices, and their factoring into parts of the whole.
 
-An order is either a list of ids or an `Iota`: numbers 0..n-1 reshaped, transposed, and read
-row-major, which is never written out unless asked. Because a reshape factors n and a transpose
-orders the factors, an `Iota` is a list of parts (`Axis`) of one axis that holds all devices: the part
-`(pre)size` of a device id d is `d // (n / (pre * size)) % size`. The algebra of `axes` applies to
-these lists as to any other, and equal orders have equal canonical lists.
+An order is either a list of ids or an `Iota`: the numbers 0..n-1 reshaped, transposed, and read row-major, which is
+listed only on request. Because a reshape factors n and a transpose orders the factors, an `Iota` is a list of parts
+(`Axis`) of one axis that holds all devices: the part `(pre)size` of a device id d is `d // (n / (pre * size)) % size`.
+The algebra of `axes` applies to these lists as to any other, and equal orders have equal canonical lists.
 
 Source: the tile assignments of XLA's sharding notation, version 2 (`<=[4,2]T(1,0)`).
 """
@@ -20,15 +19,15 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.limits import MAX_LISTED_DEVICES
 
-ALL = "devices"  # the one axis that holds all devices
+ALL = "devices"  # the axis of all devices
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Iota:
     """The devices `transpose(reshape(0..n-1, dims), perm)`, row-major, in canonical form.
 
-    Canonical: no dimension of size 1 (but `[1]` for one device), and dimensions that `perm` leaves side by
-    side are one. Errors: AnnotationError for sizes below 1 or a `perm` that is not a permutation.
+    Canonical: no dimension of size 1 (except `[1]` for one device), and dimensions that stay adjacent under `perm` are
+    merged. Errors: AnnotationError for sizes below 1 or a `perm` that is not a permutation.
     """
 
     dims: tuple[int, ...]
@@ -53,7 +52,7 @@ class Iota:
 
     @property
     def size(self) -> int:
-        """Number of devices."""
+        """The number of devices."""
         return math.prod(self.dims)
 
     @property
@@ -62,19 +61,19 @@ class Iota:
         return len(self.dims) == 1
 
     def parts(self) -> Axes:
-        """The parts of the whole that make up this order, first most major; none for one device."""
+        """The parts of the axis of all devices in this order, first most major; none for one device."""
         starts = [math.prod(self.dims[:i]) for i in range(len(self.dims))]
         return canonical(Axis(ALL, starts[dim], self.dims[dim]) for dim in self.perm)
 
     def position(self, device: int) -> int:
-        """Where in the order the device stands."""
+        """The position of the device in the order."""
         position = 0
         for part in self.parts():
             position = position * part.size + device // (self.size // part.end) % part.size
         return position
 
     def expand(self) -> tuple[int, ...]:
-        """The ids, written out. Raises Unsupported for more than anybody can list."""
+        """The ids as a list. Raises Unsupported for too many to list."""
         check_listed(self.size)
         ids = [0]
         for part in self.parts():
@@ -92,14 +91,14 @@ def identity(count: int) -> Iota:
 
 
 def from_parts(parts: Iterable[Axis]) -> Iota:
-    """The order made of these parts, which cover the whole once."""
+    """The order with these parts, which cover the axis of all devices once."""
     parts = tuple(parts)
     ascending = sorted(parts)
     return Iota(tuple(part.size for part in ascending), tuple(ascending.index(part) for part in parts))
 
 
 def check_listed(count: int) -> None:
-    """Raise Unsupported where so many devices would have to be listed one by one."""
+    """Raise Unsupported if so many devices would have to be listed."""
     if count > MAX_LISTED_DEVICES:
         raise Unsupported(
             f"needs a list of {count} devices, expected at most {MAX_LISTED_DEVICES}",
@@ -125,22 +124,22 @@ def check_ids(ids: tuple[int, ...]) -> None:
 
 
 def expand(order: DeviceOrder) -> tuple[int, ...]:
-    """The ids, written out."""
+    """The ids as a list."""
     return order.expand() if isinstance(order, Iota) else order
 
 
 def size(order: DeviceOrder) -> int:
-    """Number of devices."""
+    """The number of devices."""
     return order.size if isinstance(order, Iota) else len(order)
 
 
 def position(order: DeviceOrder, device: int) -> int:
-    """Where in the order the device stands."""
+    """The position of the device in the order."""
     return order.position(device) if isinstance(order, Iota) else order.index(device)
 
 
 def compact(order: DeviceOrder) -> DeviceOrder:
-    """The same order as an `Iota` where it is one."""
+    """The order as an `Iota`, if it is one."""
     if isinstance(order, Iota):
         return order
     count, block, parts = len(order), 1, []
@@ -163,7 +162,7 @@ def compact(order: DeviceOrder) -> DeviceOrder:
 
 
 def inverse(order: DeviceOrder) -> DeviceOrder:
-    """The order in which the devices' positions are listed: `inverse(order)[order[i]] == i`."""
+    """The inverse order: `inverse(order)[order[i]] == i`."""
     if isinstance(order, Iota):
         place = tuple(order.perm.index(dim) for dim in range(len(order.perm)))
         return Iota(tuple(order.dims[dim] for dim in order.perm), place)
@@ -174,7 +173,7 @@ def inverse(order: DeviceOrder) -> DeviceOrder:
 
 
 def compose(outer: DeviceOrder, inner: DeviceOrder) -> DeviceOrder:
-    """The order that lists `outer[i]` for every i of `inner`; an `Iota` where it is one."""
+    """The order that lists `outer[i]` for every i of `inner`; an `Iota` if it is one."""
     if isinstance(outer, Iota) and isinstance(inner, Iota):
         parts = regroup(inner.parts(), outer.parts())
         if parts is not None:

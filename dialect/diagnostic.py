@@ -1,6 +1,6 @@
-"""What is said about a program while it is worked on: errors, warnings, remarks and notes, in one stream.
+"""Diagnostics: errors, warnings, remarks and notes, in one stream.
 
-Whoever shows them listens with `telling`; without a listener they are printed to stderr, one line each.
+A listener receives them with `telling`; without one they are printed to stderr, one line each.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Severity(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One message about one place; `location` is None where that is unknown.
+    """A message with its location, which is None if unknown.
 
-    The message ends with the hint, what to do, if there is one. Errors have a code.
+    The message ends with the hint, if there is one. Errors have a code.
     """
 
     severity: Severity
@@ -68,24 +68,24 @@ _sink: contextvars.ContextVar[Sink] = contextvars.ContextVar("gspmd_diagnostics"
 
 
 def send(diagnostic: Diagnostic) -> None:
-    """Give a diagnostic to whoever listens."""
+    """Send a diagnostic to the listener."""
     _sink.get()(diagnostic)
 
 
 @functools.lru_cache(maxsize=256)
 def remark_once(message: str) -> None:
-    """Say something of no place in a program, once in a process."""
+    """Send a diagnostic without location, once in a process."""
     send(Diagnostic(Severity.REMARK, message))
 
 
 def listener() -> Sink:
-    """Who listens here, for one that stands between."""
+    """The current listener, for one that forwards to it."""
     return _sink.get()
 
 
 @contextlib.contextmanager
 def telling(sink: Sink) -> Iterator[None]:
-    """Inside, `sink` gets what is said."""
+    """Inside, `sink` receives the diagnostics."""
     token = _sink.set(sink)
     try:
         yield

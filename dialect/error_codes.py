@@ -1,7 +1,7 @@
-"""The codes of errors: one for each family of faults, which `gspmd explain-error CODE` explains.
+"""Error codes, one for each family of faults; `gspmd explain-error CODE` explains them.
 
-The first two digits say who has to act: 01 the caller, 02 a file, 03 to 05 the program, 06 the machine, 09 gspmd. The
-pages are in `error_pages`. A code keeps its meaning for ever; one that is given up is not used again.
+The first two digits give the source of the fault: 01 the call, 02 a file, 03 to 05 the program, 06 the machine, 09
+gspmd. The pages are in `error_pages`. A code keeps its meaning; a retired one is not used again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a user sees when something is wrong: one located line that says what to do."""
+"""Errors for the user: one located line with a hint."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gspmd.dialect.error_codes import Code
 
 
 class ErrorKind(enum.Enum):
-    """Who has to act on an error."""
+    """The source of an error."""
 
     USAGE = "usage"  # a wrong option, pass name or call of the API
     IO = "io"  # a file that cannot be read or written
     PARSE = "parse"  # text or bytes that are not a module
-    ANNOTATION = "annotation"  # a sharding that does not fit its tensor, mesh or neighbour
-    UNSUPPORTED = "unsupported"  # a program we refuse rather than partition wrongly
+    ANNOTATION = "annotation"  # a sharding that does not fit its tensor, its mesh or another annotation
+    UNSUPPORTED = "unsupported"  # a program that gspmd does not support
     RUNTIME = "runtime"  # devices, or inputs of the wrong shape or type
     INTERNAL = "internal"  # internal error in gspmd
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in a source file; `line` and `column` count from 1, 0 where unknown."""
+    """A location in a source file; `line` and `column` count from 1, and are 0 if unknown."""
 
     file: str
     line: int = 0
@@ -44,32 +44,32 @@ class SourceLocation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-    """Something that belongs to an error, at a place of its own."""
+    """A note of an error, with its own location."""
 
     message: str
     location: SourceLocation | None = None
 
 
 def shown(value: object, most: int = 100) -> str:
-    """A value that a user gave, as Python writes it, cut to so many characters; its type where it cannot be written."""
+    """The repr of a value of a user, truncated; its type if the repr fails."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever a class of the user's raises, or Python for a number of many digits
+    except Exception:  # noqa: BLE001 - any error of a class of the user, or of Python for a number with many digits
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """What the system says of a file that cannot be read or written, without its number and the file's name."""
+    """The message of the system for a file that cannot be read or written, without error number and file name."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 class Error(Exception):
-    """A failure that the user can act on.
+    """An error that the user can fix.
 
     Attributes: `message` (one sentence), `kind`, `code` (which `gspmd explain-error` explains), `op` (the name of the
-    operation concerned), `location`, and `hint` (what to do), the last three possibly None; `notes` name other places
-    that matter; `others` are errors that were found together with this one and are told after it.
+    operation concerned), `location`, and `hint` (how to fix it), the last three possibly None; `notes` have related
+    locations; `others` are errors that were found together with this one and are printed after it.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
@@ -101,14 +101,14 @@ class Error(Exception):
         return f"{where}: error: {subject}{self.message}{hint}"
 
     def at(self, location: SourceLocation | None, op: str | None = None) -> Error:
-        """Fill in where it happened, if that is not known yet."""
+        """Set the location, unless it is known already."""
         self.location = self.location or location
         self.op = self.op or op
         return self
 
 
 class UsageError(Error):
-    """A command, function or option that is not used as it can be."""
+    """An invalid use of a command, function or option."""
 
     kind = ErrorKind.USAGE
     usual_code = Code.USAGE
@@ -122,7 +122,7 @@ class InputError(Error):
 
 
 class ParseError(Error):
-    """A program, or a text in it, that cannot be read."""
+    """A program, or a text in it, that cannot be parsed."""
 
     kind = ErrorKind.PARSE
     usual_code = Code.SYNTAX
@@ -136,14 +136,14 @@ class AnnotationError(Error):
 
 
 class Unsupported(Error):
-    """A program that is refused, because partitioning it is not implemented."""
+    """A program that is refused because partitioning it is not implemented."""
 
     kind = ErrorKind.UNSUPPORTED
     usual_code = Code.UNSUPPORTED
 
 
 class OrdersDiffer(Unsupported):
-    """Annotations over device orders that have no mesh in common."""
+    """Annotations over device orders without a common mesh."""
 
     usual_code = Code.DEVICE_ORDERS
 

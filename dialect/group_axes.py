@@ -1,8 +1,8 @@
 """Replica groups by mesh axes, `#stablehlo.replica_group_mesh_axes`, read and written without loss.
 
-A group joins the devices that differ along its axes only, in the order of these, the first most major. The mesh is a
-symbol of the module, or stands in the attribute itself; here that is a mesh without a name. Groups that are no such
-attribute list their devices.
+A group has the devices that differ along its axes only, ordered by these, the first most major. The mesh is a symbol of
+the module, or is inline in the attribute; the latter is a mesh without a name. Groups without this attribute list their
+devices.
 
 Source: the StableHLO specification, replica groups of collectives.
 """
@@ -23,7 +23,7 @@ from gspmd.dialect.notation import Cursor, quote, symbol, unquote
 
 
 def names_axes(groups: ir.Attribute) -> bool:
-    """Whether groups are given by axes of a mesh, rather than as lists of devices."""
+    """Whether groups are given by mesh axes instead of lists of devices."""
     return not isinstance(groups, ir.DenseElementsAttr)
 
 

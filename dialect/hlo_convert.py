@@ -1,8 +1,8 @@
 """From XLA's shardings to shardings in mesh axes, and back.
 
-What has no counterpart: shard groups and metadata stay with the `HloSharding`; priorities, open
-dimensions and axes that must stay replicated are dropped on the way to HLO (write the open dimensions as
-`unspecified_dims` where they matter); a value on a single device of a larger program is refused.
+Without counterpart: shard groups and metadata stay with the `HloSharding`; conversion to HLO drops priorities, open
+dimensions and axes that must stay replicated (write the open dimensions as `unspecified_dims` if they matter); a value
+on a single device of a larger program is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Replica groups as HLO texts have them where they are no lists: as iota, or by axes of a mesh.
+"""Replica groups in HLO text in compact form: as iota, or by axes of a mesh.
 
 `[8,4]<=[4,8]T(1,0)` is 8 groups of 4 partitions, and `mesh['x'=4,'y'=2], device_ids=([2,4]T(1,0)) {'x':(1)2,'y'}` has a
-group for all partitions that differ along the axes in braces only. What stands behind the groups is not looked at.
+group for all partitions that differ along the axes in braces only. Text after the groups is ignored.
 
 Source: how XLA prints `IotaReplicaGroupList` and `MeshAxesReplicaGroupList`.
 """
@@ -28,7 +28,7 @@ from gspmd.dialect.notation import any_axis_at
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IotaGroups:
-    """The partitions in an order, so many to a group."""
+    """The partitions in an order, in groups of equal size."""
 
     number: int
     size: int
@@ -57,7 +57,7 @@ def print_groups(groups: HloGroups) -> str:
 
 
 def parse_groups(text: str) -> HloGroups:
-    """The groups that a text begins with. Raises ParseError or AnnotationError for another text."""
+    """The groups at the start of a text. Raises ParseError or AnnotationError for another text."""
     cursor = HloCursor(text)
     if cursor.peek() == "[":
         return _iota_groups(cursor)

@@ -38,11 +38,11 @@ _QUOTED = r"'(?:[^'\\]|\\.)*'" + r'|"(?:[^"\\]|\\.)*"'
 _OPEN_DIMS = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 _T = TypeVar("_T")
 
-# Where a text says several of them, the first in this order holds.
+# If a text has several of them, the first in this order wins.
 _KINDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 _SUBGROUPS = ("replicated", "maximal", "manual", "unreduced")
 _AXIS_LISTS = ("replicated", "unreduced", "manual")
-_ONE_DEVICE = ("maximal_mesh", "single_device")  # of XLA up to jaxlib 0.11, and from 0.12 on
+_ONE_DEVICE = ("maximal_mesh", "single_device")  # XLA up to jaxlib 0.11, and from 0.12 on
 
 
 class HloCursor(Cursor):
@@ -59,8 +59,8 @@ class HloCursor(Cursor):
 def parse_hlo_sharding(text: str) -> HloSharding:
     """Read `{..}`.
 
-    Errors: ParseError for text that is not of the grammar, AnnotationError for what is but does not fit
-    together, as tile dims of 4 devices that list 3.
+    Errors: ParseError for a syntax error, AnnotationError for inconsistent text, such as tile dims of 4 devices with a
+    list of 3.
     """
     cursor = HloCursor(text)
     cursor.expect("{")
@@ -96,13 +96,13 @@ def print_hlo_sharding(sharding: HloSharding) -> str:
 
 
 def print_open_dims(dims: Iterable[int]) -> str:
-    """What stands beside a sharding of the dimensions left to propagation: `unspecified_dims=[0,2]`; empty for none."""
+    """The list of open dimensions next to a sharding: `unspecified_dims=[0,2]`; empty for none."""
     listed = ",".join(map(str, dims))
     return f"unspecified_dims=[{listed}]" if listed else ""
 
 
 def parse_open_dims(text: str) -> tuple[int, ...]:
-    """The dimensions that a text, which may say more, leaves to propagation. Raises ParseError."""
+    """The open dimensions in a text, which may contain more. Raises ParseError."""
     found = _OPEN_DIMS.search(text)
     dims: list[int] = []
     for part in found[1].split(",") if found else ():
@@ -110,7 +110,7 @@ def parse_open_dims(text: str) -> tuple[int, ...]:
         if dim is not None:
             dims.append(dim)
         elif part.strip():
-            raise ParseError(f"'{part.strip():.40}' is no dimension", code=Code.SHARDING_TEXT)
+            raise ParseError(f"'{part.strip():.40}' is not a dimension", code=Code.SHARDING_TEXT)
     return tuple(dims)
 
 
@@ -125,7 +125,7 @@ def _print_with_metadata(named: str, sharding: HloSharding) -> str:
 
 @dataclasses.dataclass(slots=True)
 class _Words:
-    """What the words between two braces, which come in any order, have said so far."""
+    """The words read so far between two braces, which come in any order."""
 
     kinds: set[str] = dataclasses.field(default_factory=set)
     device: int | None = None
@@ -214,11 +214,11 @@ def _unnamed(words: _Words, text: str) -> Body:
         )
     if not isinstance(tile[1], Iota) and len(tile[1]) < 2:
         raise ParseError(
-            f"a list of one device is no tiling in '{text}'; write 'maximal device=' or '<=[1]'",
+            f"a list of one device is not a tiling in '{text}'; write 'maximal device=' or '<=[1]'",
             code=Code.SHARDING_TEXT,
         )
     if tile == ((), Iota((1,), (0,))) and subgroups is None:
-        return Whole(Role.REPLICATED)  # so XLA writes one device that only subgroups have
+        return Whole(Role.REPLICATED)  # XLA's form for one device in subgroups only
     return Tiled(*tile, subgroups or ())
 
 

@@ -1,11 +1,11 @@
-"""XLA's shardings, as `mhlo.sharding` writes them: values of all forms, and the normal form behind them.
+"""XLA's shardings, as in `mhlo.sharding`: values of all forms, and their normal form.
 
-A value is what was written: a list of devices (version 1), an iota (version 2), or named axes (version 3).
-Equality is of placement: two shardings are equal when every device holds the same part in the same
-role, whatever the form; metadata and what is open to propagation do not count, the shard group does.
+A value has the form of the text: a list of devices (version 1), an iota (version 2), or named axes (version 3). Two
+shardings are equal if every device has the same part in the same role, whatever the form; metadata and open dimensions
+do not count, but the shard group does.
 
-Source: XLA's HloSharding and its notation. Where XLA compares two named shardings by their text, we
-compare placements; where it keeps one device apart from "replicated", we do not.
+Source: XLA's HloSharding and its notation. Two differences: XLA compares named shardings by their text, and
+distinguishes one device from "replicated".
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from gspmd.dialect.sharding import TensorSharding
 
 
 class Role(enum.Enum):
-    """What devices do with a value, all of them or the members of a subgroup."""
+    """The role of devices for a value: of all devices, or of the members of a subgroup."""
 
-    REPLICATED = "replicated"  # each holds a copy
-    MAXIMAL = "maximal"  # one of them holds it (only as the role of a subgroup)
-    MANUAL = "manual"  # the program already says what each holds
-    UNREDUCED = "unreduced"  # each holds a partial result
+    REPLICATED = "replicated"  # each has a copy
+    MAXIMAL = "maximal"  # one of them has it (only as the role of a subgroup)
+    MANUAL = "manual"  # per-device values in a manual computation
+    UNREDUCED = "unreduced"  # each has a summand
     UNKNOWN = "unknown"  # not decided yet (never the role of a subgroup)
 
 
@@ -39,7 +39,7 @@ _SUBGROUP_ORDER = (Role.MAXIMAL, Role.MANUAL, Role.UNREDUCED, Role.REPLICATED)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Whole:
-    """All devices have one role and the value is not divided."""
+    """All devices have one role and the value is not split."""
 
     role: Role
 
@@ -50,7 +50,7 @@ class Whole:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Maximal:
-    """One device holds the value. `is_named` if written `maximal_mesh[device_id=..]`."""
+    """One device has the value. `is_named` for the form `maximal_mesh[device_id=..]`."""
 
     device: int
     is_named: bool = dataclasses.field(default=False, compare=False)
@@ -96,7 +96,7 @@ class Tiled:
 
     @property
     def rank(self) -> int:
-        """Number of dims that divide the value."""
+        """The number of dims that split the value."""
         return len(self.dims) - len(self.subgroups)
 
     @property
@@ -121,7 +121,7 @@ class Named:
     """A sharding in terms of mesh axes, over the devices in `order`.
 
     The mesh of `sharding` is without device ids: `order` lists the device at each of its positions.
-    No dims at all means "of any rank", which is also what the short forms `{mesh[..], replicated}` say.
+    No dims means "of any rank", as in the short forms `{mesh[..], replicated}`.
     """
 
     sharding: TensorSharding
@@ -141,7 +141,7 @@ class Named:
             raise AnnotationError("HLO shardings have no priorities; leave them out")
 
     def tiled(self) -> Tiled:
-        """The same placement as tile dims: those of the value, then manual, unreduced, replicated."""
+        """The placement as tile dims: those of the value, then manual, unreduced, replicated."""
         return tile(self.sharding, self.order)
 
 
@@ -161,7 +161,7 @@ Body = Whole | Maximal | Tiled | Named | TupleOf
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShardGroup:
-    """Values of one group must end up sharded alike (`is_like` False) or only suggest it (True)."""
+    """Values of one group must get equal shardings (`is_like` False), or should (True)."""
 
     id: int
     is_like: bool = False
@@ -169,14 +169,14 @@ class ShardGroup:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where a sharding comes from: fields as (name, text as written)."""
+    """The origin of a sharding: fields as (name, text)."""
 
     fields: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HloSharding:
-    """A sharding as XLA knows it; compares by placement and shard group (see the module's text)."""
+    """A sharding of XLA; compares by placement and shard group (see the docstring of the module)."""
 
     body: Body
     shard_group: ShardGroup | None = None
@@ -199,7 +199,7 @@ class HloSharding:
         return hash((self.shard_group, normal_form(self.body)))
 
     def normal(self, keep_numbers: bool = False) -> HloSharding:
-        """The same placement in the one form that all equal shardings share, without metadata.
+        """The placement in the form that all equal shardings share, without metadata.
 
         With `keep_numbers` in the form that XLA gives it, see `normal_form`.
         """
@@ -210,11 +210,11 @@ class HloSharding:
         return isinstance(self.body, TupleOf)
 
     def leaves(self, count: int) -> tuple[HloSharding, ...]:
-        """A sharding for each of `count` leaves; one that is not a tuple holds for all of them.
+        """A sharding for each of `count` leaves; one that is not a tuple applies to all of them.
 
         An empty tuple value may carry one leaf.
 
-        Errors: AnnotationError when a tuple sharding has another number of leaves.
+        Errors: AnnotationError if a tuple sharding has another number of leaves.
         """
         if not isinstance(self.body, TupleOf):
             return (self,) * count
@@ -226,7 +226,7 @@ class HloSharding:
         return self.body.leaves[:count]
 
     def num_devices(self) -> int | None:
-        """How many devices take part, or None where the sharding does not say."""
+        """The number of devices, or None if the sharding does not have it."""
         match self.body:
             case Tiled(order=order):
                 return device_order.size(order)
@@ -235,9 +235,9 @@ class HloSharding:
         return None
 
     def shard_counts(self, rank: int) -> tuple[int, ...]:
-        """Into how many shards each dimension of a value of this rank is divided.
+        """The number of shards of each dimension of a value of this rank.
 
-        Errors: AnnotationError when the sharding is for another rank, or for a tuple.
+        Errors: AnnotationError if the sharding is for another rank, or for a tuple.
         """
         match self.body:
             case TupleOf():
@@ -274,13 +274,13 @@ class HloSharding:
     def shard_of(self, device: int, rank: int) -> tuple[int, ...]:
         """The index, in every dimension, of the shard on that device.
 
-        Errors: AnnotationError for a device that holds nothing of the value, and as `shard_counts`.
+        Errors: AnnotationError for a device without a shard, and as `shard_counts`.
         """
         self.shard_counts(rank)
         match self.body:
             case Maximal(device=holder) if device != holder:
                 raise AnnotationError(
-                    f"device {device} holds nothing of a value that is on device {holder}", code=Code.DEVICE_LIST
+                    f"device {device} has no part of a value on device {holder}", code=Code.DEVICE_LIST
                 )
             case Tiled() | Named():
                 count = self.num_devices()
@@ -293,16 +293,16 @@ class HloSharding:
         return (0,) * rank
 
     def tile_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape every device holds: ceil(size / shards) in each dimension, padding included."""
+        """The shape of the shards: ceil(size / shards) in each dimension, with padding."""
         return tuple(-(-n // k) for n, k in zip(shape, self.shard_counts(len(shape)), strict=True))
 
     def tile_offset(self, shape: Sequence[int], device: int) -> tuple[int, ...]:
-        """Where the part on that device begins, clamped to the shape."""
+        """The start of the shard on that device, clamped to the shape."""
         index = self.shard_of(device, len(shape))
         return tuple(min(i * t, n) for i, t, n in zip(index, self.tile_shape(shape), shape, strict=True))
 
     def tile_limit(self, shape: Sequence[int], device: int) -> tuple[int, ...]:
-        """Where the part on that device ends, clamped to the shape; equal to the offset if it is empty."""
+        """The end of the shard on that device, clamped to the shape; equal to the offset if it is empty."""
         index = self.shard_of(device, len(shape))
         return tuple(min((i + 1) * t, n) for i, t, n in zip(index, self.tile_shape(shape), shape, strict=True))
 
@@ -339,15 +339,15 @@ def tile(sharding: TensorSharding, order: DeviceOrder) -> Tiled:
 
 @functools.lru_cache(maxsize=1024)
 def normal_form(body: Body, keep_numbers: bool = False) -> Body:
-    """The same placement in the one form that all equal placements share.
+    """The placement in the form that all equal placements share.
 
     Subgroups of one role become one, in the order maximal, manual, unreduced, replicated, and vanish
     when of size 1; replicas are listed ascending, and the members of other subgroups are numbered so
     that those of the first shard ascend; a value that is not divided and has one role is `Whole`; orders
     that are an iota become one.
 
-    With `keep_numbers` the members of subgroups that are not replicas keep their numbers, as in XLA: what
-    they are says nothing about one value, but they are those of the mesh that several were written over.
+    With `keep_numbers` the members of subgroups that are not replicas keep their numbers, as in XLA: they are
+    irrelevant for one value, but consistent between values over one mesh.
     """
     match body:
         case TupleOf(leaves=leaves):

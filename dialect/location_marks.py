@@ -1,6 +1,6 @@
-"""Numbers on the locations of operations, which passes keep: what becomes of an operation is known by its location.
+"""Numbers in the locations of operations, which passes preserve: they identify an operation in later programs.
 
-A mark is `fused<"gspmd.place.3">[..]` around the location that was there. A name would be lost where JAX's inliner
+A mark is `fused<"gspmd.place.3">[..]` around the original location. A named location would be lost when JAX's inliner
 joins the names of scopes.
 """
 
@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 
 
 class Marked(Protocol):
-    """An operation, of MLIR's or in memory."""
+    """An operation, of MLIR or in memory."""
 
     location: ir.Location
 
@@ -42,12 +42,12 @@ class LocationMark:
 
 
 GIVEN = LocationMark("given")
-"""The operations of a program as it is given, in their order; see `gspmd.explanations.value_names`."""
+"""The operations of the input program, in order; see `gspmd.explanations.value_names`."""
 
 PLACE = LocationMark("place")
-"""The operations of a completed program, in their order; see `gspmd.explanations.conflicts`."""
+"""The operations of the completed program, in order; see `gspmd.explanations.conflicts`."""
 
 LINE = "gspmd.line."
-"""What the name of an operation begins with that XLA is to know by the number of its source line, where it has no other
-marks; see `gspmd.comparisons.line_names`.
+"""The prefix of the names of operations that XLA identifies by source line, without other marks; see
+`gspmd.comparisons.line_names`.
 """

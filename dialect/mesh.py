@@ -15,10 +15,9 @@ from gspmd.dialect.limits import MAX_DEVICES
 class Mesh:
     """A logical mesh of devices.
 
-    `axes` are (name, size) pairs, first most major. `device_ids` lists the device at each position in
-    row-major order, and is empty when that is 0, 1, 2, ...; no axes and one id is the mesh of a value
-    that lives on that device only (maximal). `name` is the symbol a module knows the mesh by ("" for
-    one written inline) and does not count in comparisons.
+    `axes` are (name, size) pairs, first most major. `device_ids` lists the device at each position in row-major order,
+    and is empty for 0, 1, 2, ...; no axes and one id is the mesh of a value on that device only (maximal). `name` is
+    the symbol of the mesh in the module ("" for an inline one) and is ignored in comparisons.
 
     Errors: AnnotationError for repeated names, sizes below 1, ids that are not a permutation.
     """
@@ -64,7 +63,7 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        """Number of devices."""
+        """The number of devices."""
         return math.prod(size for _, size in self.axes)
 
     @property
@@ -73,7 +72,7 @@ class Mesh:
         return not self.axes and len(self.device_ids) == 1
 
     def check_devices(self) -> None:
-        """Raise AnnotationError for more devices than a program can be partitioned for."""
+        """Raise AnnotationError for more devices than gspmd supports."""
         if self.size > MAX_DEVICES:
             bits = ((size, size.bit_length()) for _, size in self.axes)
             sizes = " x ".join(str(size) if count <= 64 else f"2^{count - 1}" for size, count in bits)
@@ -85,11 +84,11 @@ class Mesh:
 
     @property
     def _words(self) -> str:
-        """What errors call the mesh: those of Python functions have no name."""
+        """The name of the mesh in errors; meshes of Python functions have none."""
         return f'mesh "@{self.name}"' if self.name else "the mesh"
 
     def axis_size(self, name: str) -> int:
-        """Size of the named axis. Raises AnnotationError when the mesh has none."""
+        """The size of the named axis. Raises AnnotationError if the mesh has no such axis."""
         for axis, size in self.axes:
             if axis == name:
                 return size
@@ -126,7 +125,7 @@ class Mesh:
         return axis.pre == 1 and axis.size == self.axis_size(axis.name)
 
     def stride(self, axis: Axis) -> int:
-        """How far apart, in mesh positions, neighbours along this axis are."""
+        """The distance, in mesh positions, between neighbors along this axis."""
         after = 1
         for name, size in reversed(self.axes):
             if name == axis.name:

@@ -1,8 +1,8 @@
 """Shardy's text notation of meshes, shardings and sharding rules, read and written without loss.
 
 The grammar is that of the `sdy` dialect: `<["x"=2, "y"=4]>`, `<@mesh, [{"x", ?}p1, {}],
-replicated={"y"}, unreduced={"z":(1)2}>`. One word is ours: `manual={..}`, for values inside a manual
-computation, which `sdy` keeps outside the sharding.
+replicated={"y"}, unreduced={"z":(1)2}>`. One extension: `manual={..}`, for values inside a manual computation, which
+`sdy` keeps outside the sharding.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 _LETTER_ESCAPES = {b"n": b"\n", b"t": b"\t"}
 _EMPTY = '""'
 _NUMBER = re.compile(r"[0-9]{1,19}")
-_OTHER_SUMMANDS = ("max", "min")  # what is left unreduced besides sums, since jaxlib 0.12
+_OTHER_SUMMANDS = ("max", "min")  # unreduced values other than sums, since jaxlib 0.12
 _PLAIN_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 _T = TypeVar("_T")
 
 AxisMove = tuple[Axes, int, int]
-"""Axes that leave a dimension, that dimension, and the one that they go to."""
+"""Axes with the dimension from which they move and that to which they move."""
 
 
 class Cursor:
@@ -98,7 +98,7 @@ class Cursor:
 
 
 def quote(name: str) -> str:
-    """The name as an MLIR string: what is not printable ASCII as the hex of its UTF-8 bytes."""
+    """The name as an MLIR string, with the hex of UTF-8 bytes for characters that are not printable ASCII."""
 
     def byte(code: int) -> str:
         char = chr(code)
@@ -108,7 +108,7 @@ def quote(name: str) -> str:
 
 
 def unquote(token: str) -> str:
-    """What an MLIR string, with its quotes, says."""
+    """The content of an MLIR string with its quotes."""
 
     def char(match: re.Match[bytes]) -> bytes:
         if match[1]:
@@ -120,7 +120,7 @@ def unquote(token: str) -> str:
 
 
 def symbol(name: str) -> str:
-    """A symbol reference as MLIR writes it."""
+    """A symbol reference in MLIR syntax."""
     return f"@{name}" if _PLAIN_SYMBOL.fullmatch(name) else f"@{quote(name)}"
 
 
@@ -135,7 +135,7 @@ def print_mesh(mesh: Mesh) -> str:
 
 
 def print_mesh_definition(mesh: Mesh) -> str:
-    """The operation that gives a mesh its name in a module: `sdy.mesh @mesh = <["x"=2]>`."""
+    """The declaration of a mesh in a module: `sdy.mesh @mesh = <["x"=2]>`."""
     return f"sdy.mesh {symbol(mesh.name)} = {print_mesh(mesh)}"
 
 
@@ -178,7 +178,7 @@ def print_axes(axes: Axes, mesh: Mesh) -> str:
 
 
 def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
-    """Read an axis or a sub-axis of the mesh. Errors: as `Mesh.axis`, and for what is not a proper part."""
+    """Read an axis or a sub-axis of the mesh. Errors: as `Mesh.axis`, and for an improper part."""
     axis, is_part = any_axis_at(cursor, mesh)
     name = axis.name
     if is_part and (axis.size == 1 or mesh.is_full(axis)):
@@ -191,7 +191,7 @@ def axis_at(cursor: Cursor, mesh: Mesh) -> Axis:
 
 
 def any_axis_at(cursor: Cursor, mesh: Mesh) -> tuple[Axis, bool]:
-    """Read an axis, and whether it is written as a part `"y":(1)2`, proper or not. Errors: as `Mesh.axis`.
+    """Read an axis, and whether it has the form of a part `"y":(1)2`, proper or not. Errors: as `Mesh.axis`.
 
     The first number of a part is the product of the parts that are more major.
     """
@@ -205,16 +205,16 @@ def any_axis_at(cursor: Cursor, mesh: Mesh) -> tuple[Axis, bool]:
 
 
 def print_axis_name(axis: Axis, mesh: Mesh) -> str:
-    """An axis, or a part of one, as JAX has it in its specs: `x`, `x:(1)2`.
+    """An axis, or a part of one, in the notation of JAX specs: `x`, `x:(1)2`.
 
-    JAX takes an empty name for none at all, so that one is quoted.
+    JAX treats an empty name as no axis, so it is quoted.
     """
     name = axis.name or _EMPTY
     return name if mesh.is_full(axis) else f"{name}:({axis.pre}){axis.size}"
 
 
 def parse_axis_name(name: str, mesh: Mesh) -> Axis:
-    """Read `x` or `x:(1)2`; what is the name of an axis is that axis. Errors: as `Mesh.axis`."""
+    """Read `x` or `x:(1)2`; names of axes take precedence. Errors: as `Mesh.axis`."""
     known = [axis for axis, _ in mesh.axes]
     full, colon, part = name.rpartition(":(")
     if name in known or not colon:
@@ -222,7 +222,7 @@ def parse_axis_name(name: str, mesh: Mesh) -> Axis:
     full = "" if full == _EMPTY and full not in known else full
     pre, _, size = part.partition(")")
     if not (_NUMBER.fullmatch(pre) and _NUMBER.fullmatch(size)):
-        raise AnnotationError(f"'{name}' is no part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
+        raise AnnotationError(f"'{name}' is not a part of an axis; write it as {full}:(1)2", code=Code.AXIS_PART)
     return mesh.axis(full, int(pre), int(size))
 
 
@@ -249,7 +249,7 @@ def parse_bare_axes(text: str, mesh: Mesh) -> Axes:
 
 
 def print_axis_lists(lists: Iterable[Axes], mesh: Mesh) -> str:
-    """Lists of axes, one a dimension: `[{"x"}, {}]`."""
+    """Lists of axes, one per dimension: `[{"x"}, {}]`."""
     return "[" + ", ".join(f"{{{print_axes(axes, mesh)}}}" for axes in lists) + "]"
 
 
@@ -263,7 +263,7 @@ def parse_axis_lists(text: str, mesh: Mesh) -> tuple[Axes, ...]:
 
 
 def print_axis_moves(moves: Iterable[AxisMove], mesh: Mesh) -> str:
-    """Axes that go from one dimension to another: `[{"x"}: 0->1]`."""
+    """Axes that move from one dimension to another: `[{"x"}: 0->1]`."""
     return "[" + ", ".join(f"{{{print_axes(axes, mesh)}}}: {source}->{to}" for axes, source, to in moves) + "]"
 
 
@@ -285,12 +285,12 @@ def parse_axis_moves(text: str, mesh: Mesh) -> tuple[AxisMove, ...]:
 
 
 def print_names(names: Iterable[str]) -> str:
-    """Names of whole axes: `{"x", "y"}`."""
+    """The names of whole axes: `{"x", "y"}`."""
     return f"{{{', '.join(map(quote, names))}}}"
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Read `{"x", "y"}`, whatever mesh the axes are of."""
+    """Read `{"x", "y"}`, for any mesh."""
     cursor = Cursor(text)
     names = cursor.listed("{", "}", cursor.string)
     cursor.end()
@@ -323,12 +323,12 @@ def print_sharding(sharding: TensorSharding) -> str:
 
 
 def print_argument_sharding(sharding: TensorSharding) -> str:
-    """What an argument is annotated by: `sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>`."""
+    """The annotation of an argument: `sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>`."""
     return f"sdy.sharding = #sdy.sharding{print_sharding(sharding)}"
 
 
 def print_constraint(value: str, sharding: TensorSharding) -> str:
-    """The operation that annotates the value of that name: `sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]>`."""
+    """The constraint on the value with that name: `sdy.sharding_constraint %0 <@mesh, [{"x"}, {}]>`."""
     return f"sdy.sharding_constraint {value} {print_sharding(sharding)}"
 
 

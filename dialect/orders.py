@@ -1,9 +1,9 @@
-"""Annotations that were written over several orders of the devices, brought onto one mesh.
+"""Annotations over several device orders, brought onto one mesh.
 
-Which device holds which shard shows only where a value enters or leaves a program. Inside, a sharding says how a value
-is divided, and all that counts is that shards which meet are on one device. So where orders do not factor over one
-mesh, the program has an order of its own, and what is written over another is read with its devices renamed: the
-device at a position there is the one at that position here.
+The device of a shard is visible only where a value enters or leaves the program. Inside, only two things matter: how a
+value is split, and that shards which are combined are on one device. So if orders do not factor over one mesh, the
+program gets one order, and annotations over another are read with renamed devices: the device at a position of the one
+is the device at the same position of the other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Written:
-    """What annotations are written over: the tiling of a mesh, with its axes and the cuts of these, or one tiling.
+class AnnotationOrder:
+    """The device order of annotations: the tiling of a mesh with its axes and their cuts, or a single tiling.
 
-    `bytes` are those of the arguments and results that are placed so.
+    `bytes` are those of the arguments and results with this order.
     """
 
     tiling: Tiled
@@ -36,21 +36,21 @@ class Written:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Orders:
-    """The program's `mesh`, and for every tiling that was written the device at each position of that mesh."""
+    """The `mesh` of the program, and for every tiling in the source the device at each position of that mesh."""
 
     mesh: Mesh
     _orders: Mapping[Tiled, DeviceOrder]
 
     def of(self, tiling: Tiled) -> DeviceOrder:
-        """The order that a tiling, or that of a mesh, was written over."""
+        """The device order of a tiling, or of that of a mesh."""
         return self._orders[tiling]
 
     def renamed_mesh(self, mesh: Mesh) -> Mesh:
-        """The mesh of the same axes, over the program's devices."""
+        """The mesh with the same axes, over the devices of the program."""
         return renamed(mesh, self.of(tiling_of(mesh)), self.mesh)
 
     def renamed(self, sharding: HloSharding) -> HloSharding:
-        """The sharding over the program's devices; one that names no devices as it is."""
+        """The sharding over the devices of the program; unchanged if it does not list devices."""
         key = tiling_written(sharding)
         if key is None:
             return sharding
@@ -65,7 +65,7 @@ class Orders:
 
 
 def tiling_written(sharding: HloSharding) -> Tiled | None:
-    """What `Orders` knows a sharding of one value by; None for one that names no devices."""
+    """The key of a sharding of one value in `Orders`; None if it does not list devices."""
     match sharding.body:
         case Tiled() as tiled:
             return tiled
@@ -74,23 +74,23 @@ def tiling_written(sharding: HloSharding) -> Tiled | None:
     return None
 
 
-def written_by(sharding: HloSharding) -> Written | None:
-    """What a sharding of one value is written over; None for one that names no devices."""
+def written_by(sharding: HloSharding) -> AnnotationOrder | None:
+    """The device order of a sharding of one value; None if it does not list devices."""
     tiling = tiling_written(sharding)
     if tiling is None:
         return None
     if isinstance(sharding.body, Named):
-        return Written(tiling, mesh_of(sharding.body), (cuts_of(sharding.body),))
-    return Written(tiling)
+        return AnnotationOrder(tiling, mesh_of(sharding.body), (cuts_of(sharding.body),))
+    return AnnotationOrder(tiling)
 
 
-def choose_orders(written: Iterable[Written], num_devices: int, whole: Collection[Mesh] = ()) -> Orders:
-    """The order in which most bytes enter and leave, with a mesh on which everything fits, renamed to that order.
+def choose_orders(written: Iterable[AnnotationOrder], num_devices: int, whole: Collection[Mesh] = ()) -> Orders:
+    """The order in which most bytes enter and leave, with a mesh on which all tilings fit after renaming.
 
-    What factors together shares an order; between equals the first is taken. The axes of the meshes `whole` become axes
-    of the common one, not parts of these, where cuts allow it.
+    Tilings that factor together share an order; ties go to the first. The axes of the meshes `whole` become whole axes
+    of the common mesh, if the cuts allow it.
     """
-    groups: list[tuple[list[Written], Mesh]] = []
+    groups: list[tuple[list[AnnotationOrder], Mesh]] = []
     for one in sorted(written, key=lambda w: -w.bytes):
         for index, (members, _) in enumerate(groups):
             found = _common_mesh([*members, one], num_devices)
@@ -119,7 +119,7 @@ def choose_orders(written: Iterable[Written], num_devices: int, whole: Collectio
     return Orders(base, orders)
 
 
-def _common_mesh(written: Sequence[Written], num_devices: int) -> Mesh | None:
+def _common_mesh(written: Sequence[AnnotationOrder], num_devices: int) -> Mesh | None:
     meshes = [one.mesh for one in written if one.mesh is not None]
     tilings = [tiling for one in written for tiling in (one.tiling, *one.cuts)]
     found = find_mesh(meshes, tilings, num_devices)
@@ -127,7 +127,7 @@ def _common_mesh(written: Sequence[Written], num_devices: int) -> Mesh | None:
 
 
 def _renaming(order: DeviceOrder, mesh: Mesh) -> DeviceOrder:
-    """By device: the device of the mesh that is where this one is in `order`."""
+    """For each device: the device of the mesh at its position in `order`."""
     return device_order.compose(order_of(mesh), device_order.inverse(order))
 
 
@@ -136,9 +136,9 @@ def _renamed(tiling: Tiled, renaming: DeviceOrder) -> Tiled:
 
 
 def _aligned(mesh: Mesh, base: Mesh) -> DeviceOrder:
-    """The mesh's order with its axes in those places where `base` has the same, by name, or else by size.
+    """The order of the mesh with its axes in the order of those of `base`, matched by name, or by size.
 
-    Then what is split alike over both stays split alike.
+    Then shardings that are equal over both stay equal.
     """
     own, wanted = list(without_unit_axes(mesh).axes), without_unit_axes(base).axes
     if sorted(own) == sorted(wanted):
@@ -158,9 +158,9 @@ def _aligned(mesh: Mesh, base: Mesh) -> DeviceOrder:
 
 
 def aligned_order(mesh: Mesh, base: Mesh) -> DeviceOrder | None:
-    """The device of `mesh` at each position of `base`, where the two are over device orders that do not factor.
+    """The device of `mesh` at each position of `base`, if their device orders do not factor together.
 
-    Then a sharding over the one is read over the other with devices renamed; None where it need not be.
+    A sharding over the one is then read over the other with renamed devices; None if this is not necessary.
     """
     axes = TensorSharding(mesh, tuple(DimSharding((axis,)) for axis in mesh.all_axes()))
     try:
@@ -171,14 +171,14 @@ def aligned_order(mesh: Mesh, base: Mesh) -> DeviceOrder | None:
 
 
 def renamed(mesh: Mesh, order: DeviceOrder, base: Mesh) -> Mesh:
-    """A mesh over the devices of `base` at the positions at which `order` has its own."""
+    """The mesh with each device of `order` replaced by that of `base` at the same position."""
     return dataclasses.replace(
         mesh, device_ids=device_order.expand(device_order.compose(_renaming(order, base), order_of(mesh)))
     )
 
 
 def has_whole_axes(base: Mesh, mesh: Mesh, order: DeviceOrder) -> bool:
-    """Whether every axis of `mesh` is a list of whole axes of `base`, whose devices `order` lists for the mesh."""
+    """Whether every axis of `mesh` is a list of whole axes of `base` in `order`."""
     positions = device_order.compose(device_order.inverse(order), order_of(mesh))
     lists = device_order.split(positions, tiling_of(mesh).dims)
     found = [] if lists is None else [device_order.regroup(parts, base.all_axes()) for parts in lists]

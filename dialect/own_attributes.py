@@ -1,27 +1,25 @@
-"""The attributes and the targets of custom calls that are our own, by name: what each holds, and how long it lives.
+"""The attributes and custom call targets of gspmd: the content and lifetime of each.
 
-Names of attributes of other dialects stand where they are used.
+Names of attributes of other dialects are defined where they are used.
 """
 
 from __future__ import annotations
 
 PREFIX = "gspmd."
-"""What all of these begin with: programs for clients of PJRT have none of them."""
+"""The common prefix; programs for PJRT clients have none of them."""
 
 # ---- on collectives -------------------------------------------------------------------------------
 
 AXES = "gspmd.axes"
-"""The axes that a collective of StableHLO runs over, as `print_axes` writes them: from where it is made
-(`gspmd-localize` and later passes), or `gspmd-propagate` for those of users, into the partitioned module.
+"""The axes of a StableHLO collective, in the form of `print_axes`: from its creation (`gspmd-localize` and later
+passes), or `gspmd-propagate` for those of users, into the partitioned module.
 """
 
 CAUSE = "gspmd.cause"
-"""Why a collective is there, a sentence: from `gspmd-reshard`, or where it is made, into the partitioned module."""
+"""The cause of a collective, a sentence: from `gspmd-reshard`, or its creation, into the partitioned module."""
 
 COMBINER = "gspmd.combiner"
-"""What a `sdy` collective that reduces combines with, where that is not `add`: from `gspmd-reshard` to
-`gspmd-localize`.
-"""
+"""The reduction of a `sdy` collective, if it is not `add`: from `gspmd-reshard` to `gspmd-localize`."""
 
 SOURCE_DEVICE_IDS = "gspmd.source_device_ids"
 """On a `sdy.reshard` between device orders, the device at each mesh position before it: from `gspmd-reshard` to
@@ -29,101 +27,99 @@ SOURCE_DEVICE_IDS = "gspmd.source_device_ids"
 """
 
 TARGET_DEVICE_IDS = "gspmd.target_device_ids"
-"""Beside it, the device at each mesh position after it."""
+"""With it, the device at each mesh position after it."""
 
 # ---- on the module, its arguments and results -----------------------------------------------------
 
 MESH = "gspmd.mesh"
-"""On a partitioned module, its mesh, as `print_mesh` writes it: from `gspmd-localize` into the partitioned module."""
+"""On a partitioned module, its mesh, in the form of `print_mesh`: from `gspmd-localize` into the partitioned module."""
 
 GLOBAL_TYPE = "gspmd.global_type"
-"""The type of a whole argument or result: from `gspmd-localize` into the partitioned module."""
+"""The global type of an argument or result: from `gspmd-localize` into the partitioned module."""
 
 SHARDING = "gspmd.sharding"
-"""Its sharding over that mesh, as `print_sharding` writes it: from `gspmd-localize` into the partitioned module."""
+"""Its sharding over that mesh, in the form of `print_sharding`: from `gspmd-localize` into the partitioned module."""
 
 NAME = "gspmd.name"
-"""What the program calls an argument or result: from the frontend into the partitioned module."""
+"""The name of an argument or result in the program: from the frontend into the partitioned module."""
 
 DEVICE_IDS = "gspmd.device_ids"
-"""The device at each mesh position, where an argument or result has an order of its own: from `gspmd-ingest` to
+"""The device at each mesh position for an argument or result with its own device order: from `gspmd-ingest` to
 `gspmd-order`.
 """
 
 EXCHANGED = "gspmd.exchanged"
-"""Beside it, that a reshard brings the value from that order, or into it: from `gspmd-reshard` to `gspmd-order`."""
+"""With it: a reshard brings the value from or to that order: from `gspmd-reshard` to `gspmd-order`."""
 
 UNREDUCED = "gspmd.unreduced"
-"""That the leading dimension of an argument or result counts summands: from `gspmd-ingest` to `gspmd-localize`."""
+"""The leading dimension of this argument or result counts summands: from `gspmd-ingest` to `gspmd-localize`."""
 
 ANNOTATED = "gspmd.annotated"
-"""That a user gave an operation's results the shardings that they have: from `gspmd-ingest` to `gspmd-reshard`."""
+"""The shardings of the results of this operation are those of the user: from `gspmd-ingest` to `gspmd-reshard`."""
 
 FREE_ARGUMENTS = "gspmd.free_arguments"
-"""On @main, the arguments that nothing is said of: from `gspmd-propagate` to `gspmd-reshard`."""
+"""On @main, the arguments without annotations: from `gspmd-propagate` to `gspmd-reshard`."""
 
 FREE_RESULTS = "gspmd.free_results"
-"""The same of results."""
+"""On @main, the results without annotations."""
 
 # ---- on other operations --------------------------------------------------------------------------
 
 LIKE = "gspmd.like"
-"""That the members of a `sdy.sharding_group` may differ, for which `sdy` has no word: from `gspmd-ingest` to
+"""The members of this `sdy.sharding_group` may differ, which `sdy` cannot express: from `gspmd-ingest` to
 `gspmd-propagate`.
 """
 
 REPEATED = "gspmd.repeated"
-"""On a manual computation over fewer devices than the program has, `[copies, devices as written]`: the device of the
-mesh of all that each stands for. Within `gspmd-ingest`.
+"""On a manual computation over fewer devices than the program has, `[copies, devices in the source]`: the device of the
+full mesh for each. Within `gspmd-ingest`.
 """
 
 IN_MIDDLE = "gspmd.in_middle"
-"""On an operation of a layer that repeats: which layer, what number it has there, and how many layers were taken out
-beside it. Layers are decided alike. From where they are found to `gspmd-decide`.
+"""On an operation of a repeated layer: the layer, its number there, and how many layers were folded into it. All layers
+get the same decision. From their detection to `gspmd-decide`.
 """
 
 GIVEN = "gspmd.given"
-"""On a `sdy.sharding_constraint` with open dimensions, the sharding that a user asked for, which propagation has
-completed: from `gspmd-propagate` to `gspmd-decide`.
+"""On a `sdy.sharding_constraint` with open dimensions, the sharding of the user, before propagation completed it: from
+`gspmd-propagate` to `gspmd-decide`.
 """
 
 DECIDED = "gspmd.decided"
-"""On `@main`: how operations are run is decided, for the hardware that this names, laid out as it says: from
-`gspmd-decide` to `gspmd-reshard`.
-"""
+"""On `@main`: the hardware and layout for which the decision was made: from `gspmd-decide` to `gspmd-reshard`."""
 
 RUNS = "gspmd.runs"
-"""The shardings of an operation's operands and results as it is run, where these are not as its values are: from
+"""The shardings with which an operation runs, if they differ from those of its operands and results: from
 `gspmd-decide` to `gspmd-reshard`.
 """
 
 THROUGH = "gspmd.through"
-"""What operands of an operation are moved to first, as others take them from that, too; of all others what they are:
-from `gspmd-decide` to `gspmd-reshard`.
+"""Intermediate shardings of the operands of an operation, shared with other consumers; for other operands their
+shardings: from `gspmd-decide` to `gspmd-reshard`.
 """
 
 NOT_TAKEN = "gspmd.not_taken"
-"""On a `sdy.sharding_constraint`, that its operand is taken as it is: from `gspmd-decide` to `gspmd-reshard`."""
+"""On a `sdy.sharding_constraint`: its operand keeps its sharding: from `gspmd-decide` to `gspmd-reshard`."""
 
 CALL_DEVICE = "gspmd.call_device"
-"""The partition that makes a call of Python, where the program names one: from `gspmd-ingest` to `gspmd-localize`."""
+"""The partition that runs a Python callback, if the program specifies one: from `gspmd-ingest` to `gspmd-localize`."""
 
 JOINED_DIMENSION = "gspmd.dimension"
 """On `JOINED_SLICES`, the dimension that is sliced: from `gspmd-reshard` to `gspmd-localize`, as are the next two."""
 
 JOINED_STARTS = "gspmd.starts"
-"""Where each slice begins."""
+"""The start of each slice."""
 
 JOINED_LIMITS = "gspmd.limits"
-"""Where each slice ends."""
+"""The end of each slice."""
 
 # ---- targets of custom calls ----------------------------------------------------------------------
 
 TAKEN_APART = "gspmd.taken_apart"
-"""A value as summands of which only the sum is known: from `gspmd-ingest` to `gspmd-localize`."""
+"""A value as unspecified summands with a specified sum: from `gspmd-ingest` to `gspmd-localize`."""
 
 SPLIT_BY_RULE = "gspmd.split_by_rule"
-"""A call of `custom_partitioning` that is split by the rule on it alone: within a search."""
+"""A call of `custom_partitioning` that is split only by its rule: within a search."""
 
 JOINED_SLICES = "gspmd.joined_slices"
 """The slices `[start, limit)` of its operand along a dimension, one after the other. It is made where operand and

@@ -1,4 +1,4 @@
-"""Between the shardings of an operation's tensors and the axes of its factors."""
+"""Conversion between the shardings of the tensors of an operation and the axes of its factors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ FactorAxes = dict[int, Axes]
 
 
 def factor_axes(rule: OpShardingRule, tensor: int, sharding: TensorSharding) -> FactorAxes:
-    """How the axes of a tensor's dimensions fall to the factors.
+    """The axes of each factor, from the sharding of a tensor.
 
-    A compound dimension fills its factors major to minor, splitting an axis that is larger than what is
-    left of a factor; an axis that does not fit a factor, and all after it, fall to none.
+    A compound dimension fills its factors major to minor, and splits an axis that is larger than the rest of a factor.
+    An axis that does not fit a factor, and all after it, go to none.
     """
     found: FactorAxes = {}
     for dim, factors in zip(sharding.dims, rule.tensors[tensor], strict=True):
@@ -33,7 +33,7 @@ def factor_axes(rule: OpShardingRule, tensor: int, sharding: TensorSharding) -> 
 def tensor_axes(rule: OpShardingRule, tensor: int, axes: FactorAxes) -> tuple[Axes, ...] | None:
     """The axes of every dimension of a tensor when factors are split over `axes`.
 
-    None where no sharding says that: a factor of a compound dimension is split although a more major one is not split
+    None if no sharding expresses this: a factor of a compound dimension is split although a more major one is not split
     completely.
     """
     dims = []

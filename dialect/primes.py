@@ -1,4 +1,4 @@
-"""Factors of numbers, in a time that does not grow with the number."""
+"""Prime factors, in bounded time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gspmd.dialect.limits import MAX_TRIAL_DIVISOR
 
 @functools.lru_cache(maxsize=4096)
 def prime_factors(number: int) -> tuple[int, ...]:
-    """Prime factors in ascending order, as often as they occur; none for 1.
+    """The prime factors in ascending order, with multiplicity; none for 1.
 
-    What has no factor up to `MAX_TRIAL_DIVISOR` counts as one, even where it is the product of larger primes.
+    A rest without factors up to `MAX_TRIAL_DIVISOR` counts as one factor, even if it is a product of larger primes.
     """
     found: list[int] = []
     divisor = 2
@@ -25,7 +25,7 @@ def prime_factors(number: int) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def divisors(number: int) -> tuple[int, ...]:
-    """All products of its prime factors, in ascending order."""
+    """All products of prime factors, in ascending order."""
     found = {1}
     for factor in prime_factors(number):
         found |= {divisor * factor for divisor in found}

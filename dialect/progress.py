@@ -1,6 +1,6 @@
-"""How far long work is, told by whoever does it to whoever shows it.
+"""Progress of long computations.
 
-Nothing is shown by itself: without a follower, telling costs a look at a variable.
+Without a follower nothing is shown, and reporting progress costs one variable access.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassStep:
-    """A step that begins: its name, and which it is of how many."""
+    """The start of a step: its name, its number, and the number of steps."""
 
     name: str
     number: int
@@ -28,21 +28,21 @@ _follower: contextvars.ContextVar[Follower | None] = contextvars.ContextVar("gsp
 
 
 def tell(name: str, number: int, total: int) -> None:
-    """Say that a step begins; numbers count from 1."""
+    """Report the start of a step; numbers count from 1."""
     follower = _follower.get()
     if follower is not None:
         follower(PassStep(name, number, total))
 
 
 def counted(items: Sequence[T], name: str | Callable[[T], str]) -> Iterator[T]:
-    """The items, each told as it begins, by one name or by its own."""
+    """The items; the start of each is reported, with a common name or its own."""
     for number, item in enumerate(items, 1):
         tell(name if isinstance(name, str) else name(item), number, len(items))
         yield item
 
 
 def told(items: Iterable[T], name: str, total: int) -> Iterator[T]:
-    """What an iterator gives, `total` in all, each told while it is being made."""
+    """The items of an iterator, `total` in all; each is reported while it is computed."""
     rest = iter(items)
     for number in range(1, total + 1):
         tell(name, number, total)
@@ -54,7 +54,7 @@ def told(items: Iterable[T], name: str, total: int) -> Iterator[T]:
 
 @contextlib.contextmanager
 def following(follower: Follower) -> Iterator[None]:
-    """Inside, `follower` hears of every step."""
+    """Inside, `follower` receives every step."""
     token = _follower.set(follower)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Names of the public surface that have become others: the old ones are taken for a while longer, with a warning.
+"""Renamed public names: the old ones are accepted for some versions, with a warning.
 
 CONTRIBUTING.md says for how long. A renamed option of a pass has `renamed` in its declaration, a renamed pass in its
 class, a renamed argument of a function is declared by `renamed_argument`.
@@ -22,34 +22,34 @@ _Result = TypeVar("_Result")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Renamed:
-    """A name that was `old`, which the version `until`, such as `0.3.0`, no longer takes."""
+    """A rename from `old`, which version `until`, such as `0.3.0`, no longer accepts."""
 
     old: str
     until: str = dataclasses.field(kw_only=True)
 
     def notice(self, kind: str, new: str) -> str:
-        """What is said to who writes the old name of a thing, such as an option of a pass."""
+        """The warning for a use of the old name of a thing, such as a pass option."""
         return f"{kind} '{self.old}' is called '{new}' now, and gspmd {self.until} will not take the old name"
 
 
 @functools.lru_cache(maxsize=256)
 def warn_in_text(renamed: Renamed, kind: str, new: str) -> None:
-    """Say, once in a process, that a command line or a pipeline text has an old name."""
+    """Warn, once in a process, of an old name on a command line or in a pipeline text."""
     send(Diagnostic(Severity.WARNING, renamed.notice(kind, new)))
 
 
 def warn_in_python(renamed: Renamed, kind: str, new: str, stacklevel: int = 2) -> None:
-    """Warn of an old name in Python, with a DeprecationWarning at the line `stacklevel` calls above who calls this."""
+    """Warn of an old name in Python, with a DeprecationWarning at the line `stacklevel` calls above the caller."""
     warnings.warn(renamed.notice(kind, new), DeprecationWarning, stacklevel=stacklevel + 1)
 
 
 def by_old_name(new_names: Mapping[str, tuple[Renamed, ...]]) -> dict[str, tuple[str, Renamed]]:
-    """The new name for each old one. Takes the old names of each new one."""
+    """The new name for each old one, from the old names of each new one."""
     return {each.old: (new, each) for new, all_ in new_names.items() for each in all_}
 
 
 def renamed_argument(new: str, renamed: Renamed) -> Callable[[Callable[_Args, _Result]], Callable[_Args, _Result]]:
-    """A decorator for a function whose argument `new`, given by name, had another one.
+    """A decorator for a function with a keyword argument `new` that had another name.
 
     Errors: the function raises UsageError where both are given.
     """

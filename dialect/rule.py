@@ -1,4 +1,4 @@
-"""The sharding rule of an operation: which dimensions of its operands and results belong together.
+"""The sharding rule of an operation: which dimensions of its operands and results correspond.
 
 A factor is an index of the operation's iteration space, as a letter is in Einstein notation:
 dot_general is `([i, k], [k, j])->([i, j]) reduction={k}`. A dimension made of several factors (as in
@@ -19,10 +19,10 @@ from gspmd.dialect.sharding import TensorSharding
 
 
 class FactorKind(enum.Enum):
-    """What it takes to compute with a factor split over devices."""
+    """The communication for a factor that is split over devices."""
 
-    PASS_THROUGH = "pass-through"  # nothing: every device computes its own part
-    REDUCTION = "reduction"  # each device gets a partial result, still to be combined
+    PASS_THROUGH = "pass-through"  # none: every device computes its shard
+    REDUCTION = "reduction"  # each device computes a partial result, which must be reduced
     NEED_REPLICATION = "need_replication"  # it cannot be split
     PERMUTATION = "permutation"  # the local form of the operation communicates by itself
 
@@ -34,7 +34,7 @@ PERMUTATION = FactorKind.PERMUTATION
 
 
 class Stage(enum.IntEnum):
-    """When propagation uses an operation: earlier ones have the say where later ones disagree.
+    """The level at which propagation visits an operation: earlier levels win conflicts with later ones.
 
     Source: arXiv 2105.04663, section 3.5 (elementwise first, then contractions, broadcasts last).
     """
@@ -45,7 +45,7 @@ class Stage(enum.IntEnum):
 
 
 class Direction(enum.Enum):
-    """Which way propagation may go through an operation."""
+    """The directions in which propagation may pass an operation."""
 
     BOTH = "both"
     FORWARD = "forward"  # from operands to results
@@ -55,7 +55,7 @@ class Direction(enum.Enum):
 DimFactors = tuple[int, ...]
 Mapping = tuple[DimFactors, ...]
 Inference = Callable[[tuple[TensorSharding, ...]], tuple[TensorSharding, ...]]
-"""From the shardings of an operation's operands and results to what becomes of them."""
+"""A function from the shardings of operands and results to the propagated ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class OpShardingRule:
         return self._hash
 
     def __post_init__(self) -> None:
-        # Rules key memo tables, so what these ask for is computed once.
+        # Rules are keys of memo tables, so their hashes are computed once.
         object.__setattr__(self, "tensors", self.operands + self.results)
         key = (self.sizes, self.operands, self.results, self.kinds, self.combiner, self.stage, self.direction)
         object.__setattr__(self, "_hash", hash((*key, self.blocked, self.even, self.exchanged)))
@@ -116,7 +116,7 @@ class OpShardingRule:
                         )
 
     def without_units(self) -> OpShardingRule:
-        """The same without the factors of size 1 that stand beside others in a dimension, which split nothing."""
+        """The rule without factors of size 1 in compound dimensions, which split nothing."""
 
         def split(mappings: tuple[Mapping, ...]) -> list[list[list[int]]]:
             return [[[f for f in dim if self.sizes[f] != 1] or list(dim[:1]) for dim in tensor] for tensor in mappings]
@@ -175,8 +175,7 @@ def print_rule(rule: OpShardingRule, custom: bool = False) -> str:
 class RuleBuilder:
     """Collects the factors of an operation from the shapes of its tensors.
 
-    A dimension of size 1 gets a factor of its own that nothing is ever split over, so that rules need not
-    treat it apart.
+    A dimension of size 1 gets its own factor, which is never split, so rules need no special case.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class RuleBuilder:
         return index
 
     def build(self) -> OpShardingRule:
-        """The rule; dimensions no factor was named for cannot be split."""
+        """The rule; dimensions without a factor cannot be split."""
         for tensor, shape in enumerate(self._shapes):
             for dim, size in enumerate(shape):
                 if not self._dims[tensor][dim]:

@@ -1,7 +1,7 @@
-"""The text of sharding rules: `([i, k], [k, j])->([i, j]) {i=8, j=16, k=32} reduction={k}`, as Shardy writes them.
+"""The text of sharding rules: `([i, k], [k, j])->([i, j]) {i=8, j=16, k=32} reduction={k}`, as in Shardy.
 
-`print_rule` in `dialect/rule.py` writes what `parse_rule` reads. Sizes may be left out where shapes are known, and
-kinds may be separated by commas.
+`parse_rule` is the inverse of `print_rule` in `dialect/rule.py`. Sizes are optional if shapes are known, and kinds may
+be separated by commas.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _KIND = re.compile(r"\s*,?\s*(reduction|need_replication|permutation|blocked_pro
 _KINDS = {"reduction": REDUCTION, "need_replication": NEED_REPLICATION, "permutation": PERMUTATION}
 _ATTRIBUTE = re.compile(r"\s*#sdy\.op_sharding_rule<(.*)>\s*", re.DOTALL)
 
-# Factors of one tensor, dimension by dimension, by symbol.
+# The factor symbols of a tensor, by dimension.
 _Symbols = list[list[str]]
 
 
 def parse_rule(text: str, operands: Shapes | None = None, results: Shapes | None = None) -> OpShardingRule:
-    """The rule, with factors in the order of their sizes, or of their symbols where none are given.
+    """The rule, with factors in the order of their sizes, or of their symbols without sizes.
 
-    With shapes the rule is checked against them and sizes may be missing. Raises AnnotationError with the reason.
+    With shapes, the rule is checked against them, and sizes may be missing. Raises AnnotationError with the reason.
     """
     text, tensors, sizes, (kinds, blocked) = _read(text)
     flat = [tensor for side in tensors for tensor in side]
@@ -71,7 +71,7 @@ def parse_rule(text: str, operands: Shapes | None = None, results: Shapes | None
 
 
 def check_rule(text: str) -> None:
-    """Raise AnnotationError for a text that is no rule, whatever the shapes may be."""
+    """Raise AnnotationError for a text that is not a rule for any shapes."""
     text, tensors, _, (kinds, blocked) = _read(text)
     used = {symbol for side in tensors for tensor in side for dim in tensor for symbol in dim}
     for symbol in sorted({*kinds, *blocked} - used):
@@ -81,7 +81,7 @@ def check_rule(text: str) -> None:
 def _read(
     text: str,
 ) -> tuple[str, list[list[_Symbols]], dict[str, int] | None, tuple[dict[str, FactorKind], list[str]]]:
-    """The rule without what may be around it, its tensors, sizes if there are any, and kinds of factors."""
+    """The tensors, sizes if there are any, and kinds of factors in the text."""
     attribute = _ATTRIBUTE.fullmatch(text)
     text = attribute[1] if attribute else text
     match = _RULE.fullmatch(text)
@@ -100,7 +100,7 @@ def _tensor(text: str, part: str) -> _Symbols:
     dims = [dim.strip() for dim in inner.split(",")] if inner else []
     for dim in dims:
         if not re.fullmatch(rf"({_SYMBOL})+", dim):
-            raise _error(text, f"'{dim}' is no list of factors such as i or ij")
+            raise _error(text, f"'{dim}' is not a list of factors such as i or ij")
     return [re.findall(_SYMBOL, dim) for dim in dims]
 
 
@@ -109,25 +109,25 @@ def _sizes(text: str, part: str) -> dict[str, int]:
     for item in part.split(",") if part.strip() else []:
         match = _SIZE.fullmatch(item)
         if match is None or match[1] in sizes:
-            raise _error(text, f"'{item.strip()}' is no size, or the second one of a factor")
+            raise _error(text, f"'{item.strip()}' is not a size, or is a second size of a factor")
         sizes[match[1]] = int(match[2])
     return sizes
 
 
 def _kinds(text: str, part: str) -> tuple[dict[str, FactorKind], list[str]]:
-    """The kinds of factors that do not just pass through, and those that propagation is blocked on."""
+    """The kinds of factors other than pass-through, and the blocked factors."""
     kinds: dict[str, FactorKind] = {}
     blocked: list[str] = []
     rest = re.sub(r"\s*,?\s*custom\s*$", "", part)
     while rest.strip():
         match = _KIND.match(rest)
         if match is None:
-            raise _error(text, f"'{rest.strip(' ,')}' is no kind of factors")
+            raise _error(text, f"'{rest.strip(' ,')}' is not a kind of factors")
         for symbol in (symbol.strip() for symbol in match[2].split(",")):
             if match[1] == "blocked_propagation":
                 blocked.append(symbol)
             elif kinds.setdefault(symbol, _KINDS[match[1]]) is not _KINDS[match[1]]:
-                raise _error(text, f"factor {symbol} is of two kinds")
+                raise _error(text, f"factor {symbol} has two kinds")
         rest = rest[match.end() :]
     return kinds, blocked
 
@@ -142,7 +142,7 @@ def _check_tensors(text: str, tensors: list[list[_Symbols]], shapes: tuple[Shape
 
 
 def _inferred(text: str, tensors: list[_Symbols], shapes: Shapes, given: dict[str, int] | None) -> dict[str, int]:
-    """Sizes of all factors, those given checked against the shapes."""
+    """The sizes of all factors; given ones are checked against the shapes."""
     sizes = dict(given or {})
     dims = [pair for tensor, shape in zip(tensors, shapes, strict=True) for pair in zip(tensor, shape, strict=True)]
     pending = True
@@ -160,7 +160,7 @@ def _inferred(text: str, tensors: list[_Symbols], shapes: Shapes, given: dict[st
                 raise _error(text, f"the size of factor {symbol} does not follow from the shapes", "add it as {i=8}")
         covered = math.prod(sizes[s] for s in symbols)
         if covered != size:
-            made = covered if covered < 1 << 63 else "more"  # which may have more digits than Python prints
+            made = covered if covered < 1 << 63 else "more"  # this may have more digits than Python prints
             raise _error(text, f"factors {''.join(symbols):.80} make {made} elements of a dimension of {size}", _FIT)
     order = given or sorted(sizes, key=_symbol_order)
     return {symbol: sizes[symbol] for symbol in [*order, *(s for s in sizes if s not in order)]}

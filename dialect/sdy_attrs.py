@@ -1,4 +1,4 @@
-"""Attributes and meshes of the `sdy` dialect, each read and written once."""
+"""Attributes and meshes of the `sdy` dialect, each converted once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MANUAL_AXES = "manual_axes"
 
 
 class SdyCodec:
-    """Reads and writes the sharding attributes of one module, whose meshes it knows."""
+    """Reads and writes the sharding attributes of a module with known meshes."""
 
     def __init__(self, context: ir.Context, meshes: dict[str, Mesh]) -> None:
         self.context = context
@@ -54,7 +54,7 @@ class SdyCodec:
         return found
 
     def read_list(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
-        """A `#sdy.sharding_per_value`, one entry a result."""
+        """A `#sdy.sharding_per_value`, one entry per result."""
         found = self._read_lists.get(attribute)
         if found is None:
             parts = sdy.TensorShardingPerValueAttr(attribute).shardings
@@ -62,14 +62,14 @@ class SdyCodec:
         return found
 
     def write(self, sharding: TensorSharding) -> ir.Attribute:
-        """The attribute of one value."""
+        """The attribute of a value."""
         found = self._written.get(sharding)
         if found is None:
             found = self._written[sharding] = write_sharding(sharding, self.context)
         return found
 
     def write_list(self, shardings: tuple[TensorSharding, ...]) -> ir.Attribute:
-        """The attribute of an operation's results."""
+        """The attribute for the results of an operation."""
         found = self._written_lists.get(shardings)
         if found is None:
             text = f"#sdy.sharding_per_value<[{', '.join(map(print_sharding, shardings))}]>"
@@ -88,7 +88,7 @@ def write_sharding(sharding: TensorSharding, context: ir.Context) -> ir.Attribut
 def write_rule(rule: OpShardingRule, context: ir.Context) -> ir.Attribute:
     """The rule of a custom call, which `parse_rule` reads: `#sdy.op_sharding_rule<([i])->([i]) {i=8}, custom>`.
 
-    Shardy refuses factors of size 1 beside others, so they are left out.
+    Shardy refuses factors of size 1 in compound dimensions, so they are left out.
     """
     return ir.Attribute.parse(f"#sdy.op_sharding_rule<{print_rule(rule.without_units(), custom=True)}>", context)
 
@@ -102,7 +102,7 @@ def write_mesh(mesh: Mesh, context: ir.Context) -> ir.Attribute:
 
 
 def read_mesh(attribute: ir.Attribute, name: str) -> Mesh:
-    """The mesh, which the module knows by a name. Raises ParseError or AnnotationError."""
+    """The mesh, with its name in the module. Raises ParseError or AnnotationError."""
     return _parsed_mesh(str(attribute), name)
 
 
@@ -124,7 +124,7 @@ def read_axes(attribute: ir.Attribute, mesh: Mesh) -> Axes:
 
 
 def write_axis_lists(lists: Iterable[Axes], mesh: Mesh, context: ir.Context) -> ir.Attribute:
-    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`, one list a dimension."""
+    """`#sdy<list_of_axis_ref_lists[{"x"}, {}]>`, one list per dimension."""
     return ir.Attribute.parse(f"#sdy<{_AXIS_LISTS}{print_axis_lists(lists, mesh)}>", context)
 
 
@@ -151,7 +151,7 @@ def read_manual_axes(attribute: ir.Attribute) -> tuple[str, ...]:
 
 
 def _inside(attribute: ir.Attribute, word: str) -> str:
-    """What stands behind the word in `#sdy<word..>`. Raises ParseError for another attribute."""
+    """The text after the word in `#sdy<word..>`. Raises ParseError for another attribute."""
     text, begin = str(attribute), f"#sdy<{word}"
     if not text.startswith(begin):
         raise ParseError(f"expected '{begin}..>', found '{text[:200]}'", code=Code.SHARDING_TEXT)

@@ -1,4 +1,4 @@
-"""How one tensor is split over a mesh: the value that every stage passes on."""
+"""The sharding of a tensor over a mesh: the central data type of all stages."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gspmd.dialect.mesh import Mesh
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DimSharding:
-    """The axes one dimension is split over, most major first.
+    """The axes over which a dimension is split, most major first.
 
-    `is_open` lets propagation add axes; `priority` orders user annotations, 0 first, None unsaid.
+    `is_open` lets propagation add axes; `priority` orders user annotations, 0 first, None for no priority.
     """
 
     axes: Axes = ()
@@ -38,16 +38,15 @@ OPEN = DimSharding(is_open=True)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TensorSharding:
-    """How a tensor is split over `mesh`.
+    """The sharding of a tensor over `mesh`.
 
-    `dims` has one entry a dimension. Axes that occur nowhere hold copies; those in `replicated` must
-    stay so. Over `unreduced` axes each device holds a partial result still to be combined (by sum
-    unless the operation that made it says otherwise). Over `manual` axes the value is already
-    per-device, as inside a manual computation.
+    `dims` has one entry per dimension. The tensor is replicated along axes that do not occur; for those in
+    `replicated`, it must stay so. Along `unreduced` axes each device has a partial result, which must be reduced (by
+    sum, unless the producer has another reduction). Along `manual` axes the value is already per-device, as inside a
+    manual computation.
 
-    Errors: AnnotationError for an axis used twice, parts that do not fit the mesh or each other,
-    neighbours that should be written as one, or lists of replicated, unreduced or manual axes that are
-    not in mesh order.
+    Errors: AnnotationError for an axis used twice, parts that do not fit the mesh or each other, adjacent parts that
+    should be merged, or lists of replicated, unreduced or manual axes that are not in mesh order.
     """
 
     mesh: Mesh
@@ -59,7 +58,7 @@ class TensorSharding:
     _hash: int = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Shardings key the memo tables of every stage, so what these ask for is computed once.
+        # Shardings are keys of the memo tables of every stage, so their hashes are computed once.
         object.__setattr__(self, "_dim_axes", tuple([dim.axes for dim in self.dims]))
         object.__setattr__(self, "_hash", hash(self._key()))
         self._check()
@@ -68,7 +67,7 @@ class TensorSharding:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        # Most that are compared are one object, or differ in their hashes.
+        # Most comparisons are of one object, or of different hashes.
         if self is other:
             return True
         if not isinstance(other, TensorSharding):
@@ -115,16 +114,16 @@ class TensorSharding:
         return self._dim_axes
 
     def shard_counts(self) -> tuple[int, ...]:
-        """Into how many shards each dimension is split."""
+        """The number of shards of each dimension."""
         return tuple(size_of(dim.axes) for dim in self.dims)
 
     def local_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape every device holds: ceil(size / shards) in each dimension, padding included."""
+        """The shape of the shards: ceil(size / shards) in each dimension, with padding."""
         self.check_rank(len(shape))
         return local_shape(shape, self._dim_axes)
 
     def shard_range(self, shape: tuple[int, ...], dim: int, index: int) -> tuple[int, int]:
-        """The half-open range of the dimension that shard `index` holds; may be short or empty."""
+        """The half-open range of the dimension in shard `index`; it may be short or empty."""
         step = self.local_shape(shape)[dim]
         return min(index * step, shape[dim]), min((index + 1) * step, shape[dim])
 
@@ -133,18 +132,18 @@ class TensorSharding:
         return all(n % k == 0 for n, k in zip(shape, self.shard_counts(), strict=True))
 
     def evenly(self, shape: tuple[int, ...]) -> TensorSharding:
-        """This sharding, of each dimension only as many axes, from the first on, as divide it."""
+        """This sharding with, for each dimension, only the first axes that divide it evenly."""
         if self.divides(shape):
             return self
         pairs = zip(self._dim_axes, shape, strict=True)
         return self.with_axes(tuple([take(axes, size)[0] for axes, size in pairs]), self.unreduced)
 
     def says_something(self) -> bool:
-        """Whether it leaves anything to decide less than if there were none."""
+        """Whether it restricts the decision."""
         return self.replicated != () or any(dim != OPEN for dim in self.dims)
 
     def is_replicated(self) -> bool:
-        """Whether every device holds the whole, finished value."""
+        """Whether every device has the whole, reduced value."""
         return not (any(self._dim_axes) or self.unreduced or self.manual)
 
     def check_rank(self, rank: int) -> None:
@@ -159,29 +158,29 @@ class TensorSharding:
         return _closed(self.mesh, self.mesh.name, dims, unreduced, self.manual)
 
     def closed(self) -> TensorSharding:
-        """The same placement with nothing left open: what it means once propagation is over."""
+        """The sharding with all dimensions closed: its meaning after propagation."""
         return self.with_axes(self.dim_axes(), self.unreduced)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _closed(mesh: Mesh, name: str, dims: tuple[Axes, ...], unreduced: Axes, manual: Axes) -> TensorSharding:
-    # Meshes that differ in name only are equal, but what is printed must name the right one.
+    # Meshes that differ only in name are equal, but the text must have the right name.
     assert mesh.name == name
     return TensorSharding(mesh, tuple(DimSharding(axes) for axes in dims), (), unreduced, manual)
 
 
 def local_shape(shape: tuple[int, ...], dims: Sequence[Axes]) -> tuple[int, ...]:
-    """The shape of a device's part, padding included, where dimensions are split over these axes."""
+    """The shape of the shards, with padding, for dimensions split over these axes."""
     return tuple(-(-n // size_of(axes)) for n, axes in zip(shape, dims, strict=True))
 
 
 def replicated(mesh: Mesh, rank: int) -> TensorSharding:
-    """Every device holds the whole tensor, and propagation may not change that."""
+    """The closed sharding with a replica on every device."""
     return _closed(mesh, mesh.name, ((),) * rank, (), ())
 
 
 def unknown(mesh: Mesh, rank: int) -> TensorSharding:
-    """Nothing said: propagation decides every dimension."""
+    """The sharding with all dimensions open."""
     return TensorSharding(mesh, (OPEN,) * rank)
 
 

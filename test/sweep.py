@@ -24,7 +24,7 @@ from proof.execution import Options
 from proof.operations import FAMILIES
 from proof.sweeping import Tally, least, sweep
 
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 
 _PRINTED = 5  # wrong cases of a family that are shrunk and printed
 
@@ -59,7 +59,7 @@ def _details(tally: Tally, worker: Worker, partitioning: Options) -> None:
     for case, why in tally.wrong[:_PRINTED]:
         try:
             program = worker.call(least, case, partitioning)
-        except Died:
+        except ProcessDied:
             program = case.program()
         print(f"// {tally.family}, operation {case.operation.number}: {why}\n{program}// -----", flush=True)
 

@@ -56,7 +56,7 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
     """
     from gspmd.reading import parse_program, read_program_file
     from gspmd.tools.diagnostics import print_traceback
-    from gspmd.tools.opt_diagnostics import Heard
+    from gspmd.tools.opt_diagnostics import DiagnosticLog
     from gspmd.transforms.parsing import diagnostics
     from gspmd.transforms.parsing.mlir import new_context
 
@@ -65,7 +65,7 @@ def _process(args: argparse.Namespace, manager: PassManager, output: Output) -> 
     status = 0
     for source in _parts(args, name):
         context = new_context(args.allow_unregistered_dialect)
-        heard = Heard()
+        heard = DiagnosticLog()
         try:
             with (
                 stage("reading from the terminal; end with Ctrl-D" if _is_typed(args.input) else "reading"),

@@ -16,7 +16,7 @@ from gspmd.tools.opt_arguments import PROGRAM
 from gspmd.transforms.parsing.mlir_faults import code_of, code_of_invalid
 
 
-class Heard:
+class DiagnosticLog:
     """The diagnostics of one part of the input, in order."""
 
     def __init__(self) -> None:

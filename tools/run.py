@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gspmd.transforms.ir.signature import ValueSignature
 
 NAME = "run"
-_MOST = 8  # results that are named
+_MAX = 8  # results that are named
 SUMMARY = "run a program on the devices of a PJRT client, partitioning it first if needed"
 
 
@@ -107,7 +107,7 @@ def _run_and_tell(
         undefined = [str(index) for index, array in enumerate(arrays) if _has_nan(array)]
         if not undefined or last == len(choices):
             break
-        some = f"{', '.join(undefined[:_MOST])}{', ..' if len(undefined) > _MOST else ''}"
+        some = f"{', '.join(undefined[:_MAX])}{', ..' if len(undefined) > _MAX else ''}"
         for line in fitted([f"note: NaN in results {some}: run again with random arguments that are not negative"]):
             print(line)
     _print_times(times_s)

@@ -13,7 +13,7 @@ from made_up.program import Dims, Program, Step
 EVEN = (16, 32, 64, 128, 256, 512)
 UNEVEN = (6, 12, 20, 36, 50, 100, 129, 250)
 MOST = 1 << 19  # elements of a value
-_MOST_ARGUMENTS = 10
+_MAX_ARGUMENTS = 10
 _RECENT = 4
 
 
@@ -90,7 +90,7 @@ class Draft:
         step = Step(kind, tuple(operands), tuple(numbers))
         if step.is_argument:
             found = argument_type(step)
-            if sum(each.is_argument for each in self.steps) >= _MOST_ARGUMENTS:
+            if sum(each.is_argument for each in self.steps) >= _MAX_ARGUMENTS:
                 raise Refused
         else:
             try:

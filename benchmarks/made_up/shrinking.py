@@ -10,7 +10,7 @@ from gspmd.reduction import reduced
 from made_up.program import Dims, Program, Step
 
 Holds = Callable[[Program], bool]
-_LEAST_SIZE = 8  # numbers below are dimensions, strides and the like
+_MIN_SIZE = 8  # numbers below are dimensions, strides and the like
 
 
 def shrunk(program: Program, holds: Holds, seconds: float = 240.0) -> Program:
@@ -140,7 +140,7 @@ def _without_axis(program: Program, name: str) -> Program:
 
 def _of_smaller_sizes(program: Program) -> Iterator[Program]:
     """Every size that occurs, halved wherever it does."""
-    sizes = {n for step in program.steps for n in step.numbers if step.is_argument and n >= 2 * _LEAST_SIZE}
+    sizes = {n for step in program.steps for n in step.numbers if step.is_argument and n >= 2 * _MIN_SIZE}
     for size in sorted(sizes, reverse=True):
         if size % 2 == 0:
             steps = tuple(

@@ -8,7 +8,7 @@ from gspmd.dialect.error_pages.page import Example, Page
 PAGES = (
     Page(
         Code.SYNTAX,
-        "Text that is no program",
+        "Text that is not a program",
         "The parser of MLIR, or of HLO, does not understand the text at this place.",
         Example(
             "gspmd partition program.mlir",

@@ -23,7 +23,7 @@ _CHILD = "gspmd.isolated_process"
 _LONGEST_WORDS = 400
 
 
-class Died(Exception):
+class ProcessDied(Exception):
     """The process ended or timed out during a call; the message has its exit code and its last output."""
 
 
@@ -58,12 +58,12 @@ class Worker:
             self._connection.send((function, arguments))
             if reason := self._given_up():
                 self.stop()
-                raise Died(reason)
+                raise ProcessDied(reason)
             failed, value = self._connection.recv()
         except (EOFError, ConnectionError):
             code = self._process.wait()
             self.stop()
-            raise Died(f"the process ended with {_ending(code)}: {self._last_words()}") from None
+            raise ProcessDied(f"the process ended with {_ending(code)}: {self._last_words()}") from None
         if failed:
             raise value
         return value  # type: ignore[no-any-return]

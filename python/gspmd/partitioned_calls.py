@@ -61,7 +61,7 @@ def split_calls(module: Operation, rules: Mapping[str, RuleSource]) -> bool:
     targets = {text_of(op.attributes["call_target_name"]) for op in custom_calls(main_function(module))}
     found = bool(targets & partitioners.keys())
     if found:
-        _Splitting(module, partitioners).run()
+        _CallReplacement(module, partitioners).run()
     return found
 
 
@@ -77,13 +77,13 @@ def leave_to_rules(module: Operation) -> None:
                 op.attributes.pop(_CALLED, None)
 
 
-class _Splitting:
+class _CallReplacement:
     """The replacement of the calls of one module."""
 
     def __init__(self, module: Operation, partitioners: Mapping[str, CallPartitioner]) -> None:
         self._module = module
         base = AnnotatedModule(module).mesh
-        self._partitioners = {target: (each, _Readings(each.mesh, base)) for target, each in partitioners.items()}
+        self._partitioners = {target: (each, _MeshConversion(each.mesh, base)) for target, each in partitioners.items()}
         self._made: dict[tuple[OpInfo, Shardings, Axes], tuple[ManualRegion, Block]] = {}
 
     def run(self) -> None:
@@ -145,7 +145,7 @@ class _Splitting:
         return self._made[key]
 
 
-class _Readings:
+class _MeshConversion:
     """Converts shardings between the mesh of the functions and the program's mesh `base`.
 
     If their device orders do not factor over one mesh, `order` renames devices.

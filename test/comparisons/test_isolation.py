@@ -9,7 +9,7 @@ import time
 import pytest
 
 from gspmd.dialect.errors import InputError, UsageError
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 
 
 def _refuse(text: str) -> None:
@@ -31,9 +31,9 @@ def test_values_and_errors_come_back() -> None:
 
 def test_a_process_that_dies_says_how_and_is_replaced() -> None:
     with Worker() as worker:
-        with pytest.raises(Died, match=r"code -6 \(SIGABRT\): F0000 Check failed: what XLA says"):
+        with pytest.raises(ProcessDied, match=r"code -6 \(SIGABRT\): F0000 Check failed: what XLA says"):
             worker.call(_abort)
-        with pytest.raises(Died, match="ended with code 3"):
+        with pytest.raises(ProcessDied, match="ended with code 3"):
             worker.call(os._exit, 3)
         assert worker.call(len, "four") == 4
 
@@ -45,7 +45,7 @@ def test_what_is_printed_is_no_answer() -> None:
 
 
 def test_an_answer_is_not_waited_for_without_end() -> None:
-    with Worker(timeout_s=1) as worker, pytest.raises(Died, match="no answer within 1 s"):
+    with Worker(timeout_s=1) as worker, pytest.raises(ProcessDied, match="no answer within 1 s"):
         worker.call(time.sleep, 60)
 
 

@@ -174,13 +174,13 @@ def test_tolerance_is_a_part_of_the_limit(tolerance: str, status: int) -> None:
     [
         ('{"program": "other"}', "the budget in 'b.json' is for program 'other', not 'product'; name that program's"),
         ('{"mesh": {"x": 8}}', "the budget in 'b.json' is for mesh x=8, not x=4, y=2"),
-        ("{", "'b.json' is no budget: expecting property name"),
-        ("[]", "'b.json' is no budget: expected an object with limits"),
+        ("{", "'b.json' is not a budget: expecting property name"),
+        ("[]", "'b.json' is not a budget: expected an object with limits"),
         ('{"bytes": 3}', "budget 'b.json' has an unknown key 'bytes'; known are program, mesh, collectives"),
         ('{"sent_bytes": -3}', "budget 'b.json' has 'sent_bytes' = -3; expected a number of at least 0"),
         ('{"bytes_by_kind": 3}', "budget 'b.json' has 'bytes_by_kind' = 3; expected numbers by kind of collective"),
         ('{"tolerance": "much"}', "budget 'b.json' has 'tolerance' = \"much\"; expected a fraction such as 0.05"),
-        ("\x00\xff", "'b.json' is no budget"),
+        ("\x00\xff", "'b.json' is not a budget"),
     ],
 )
 def test_a_budget_that_is_none_for_this_program(text: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

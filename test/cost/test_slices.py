@@ -51,8 +51,8 @@ def test_a_machine_is_read_as_it_is_written(text: str) -> None:
         ("gpu:k80:8", "unknown GPU 'k80' in target 'gpu:k80:8'; known are a100, h100, h200, b200, gb200"),
         ("gpu:h100:8x8", "the topology of h100 has N, got 8x8"),
         ("tpu:v5e:4x4@X8.Y2", "in the order 'X8.Y2' of devices, 'X8' ends beyond the 4 that there are"),
-        ("tpu:v5e:4x4@Z2", "in the order 'Z2' of devices, 'Z2' is no part of a dimension; give parts of X, Y, C, S"),
-        ("tpu:v5e:4x4@", "'' is no part of a dimension"),
+        ("tpu:v5e:4x4@Z2", "in the order 'Z2' of devices, 'Z2' is not a part of a dimension; give parts of X, Y, C, S"),
+        ("tpu:v5e:4x4@", "'' is not a part of a dimension"),
         ("tpu:v5e:1024x1024*4", "a topology of 1024x1024*4 has 4194304 chips, expected at most 1048576"),
     ],
 )
@@ -63,7 +63,9 @@ def test_a_machine_that_cannot_be_is_refused(text: str, message: str) -> None:
 
 
 def test_an_order_is_of_as_many_devices_as_the_mesh() -> None:
-    with pytest.raises(UsageError, match=r"says where 16 devices lie \(X4.Y4\), the mesh has 8; leave the part behind"):
+    with pytest.raises(
+        UsageError, match=r"has the order of 16 devices \(X4.Y4\), the mesh has 8; leave out the part after"
+    ):
         read_hardware("tpu:v5e:4x4@X4.Y4", Mesh((("x", 8),)))
 
 

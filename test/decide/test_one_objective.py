@@ -12,20 +12,20 @@ ROOT = Path(decide.__file__).resolve().parents[1]
 WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
-    "decide/alternatives.py": {"MOST_WAYS_TOLD"},
+    "decide/alternatives.py": {"MAX_ALTERNATIVES"},
     "decide/prices.py": {"NEVER_S"},
-    "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MOST_STATES"},
+    "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MAX_STATES"},
     "decide/tables.py": {"_AT_ONCE"},
-    "decide/ways.py": {"MOST_WAYS"},
+    "decide/ways.py": {"MAX_STRATEGIES"},
     "propagate/derivation.py": {"_ANNOTATED", "_NEVER"},
 }
 # The planner finds a path between two shardings that are given, and says what a device may hold on the way.
 PATHS = {
     "paths/path.py": {"PADDING"},
-    "paths/placements.py": {"MOST_PARTS", "MOST_PLACEMENTS", "MOST_ROWS"},
-    "paths/planner.py": {"MOST_PARTS", "MOST_DEVICES", "SMALL_BYTES", "WORTH_MEMORY"},
-    "paths/prices.py": {"MOST_DEVICES", "MOST_TILES"},
-    "paths/routes.py": {"MOST_ROUTED", "_NO_STEP", "_PROBE"},
+    "paths/placements.py": {"MAX_PARTS", "MAX_PLACEMENTS", "MAX_ROWS"},
+    "paths/planner.py": {"MAX_PARTS", "MAX_PLANNED_DEVICES", "SMALL_BYTES", "WORTH_MEMORY"},
+    "paths/prices.py": {"MAX_PLANNED_DEVICES", "MAX_TILES"},
+    "paths/routes.py": {"MAX_ROUTED", "_NO_STEP", "_PROBE"},
     "paths/search.py": {"_DIRECT"},
 }
 

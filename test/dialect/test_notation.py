@@ -110,7 +110,7 @@ def test_an_axis_is_read_before_a_part_of_one() -> None:
     mesh = Mesh((("x", 4), ("x:(1)2", 2), ("y", 2)))
     assert parse_axis_name("x:(1)2", mesh) == Axis("x:(1)2", 1, 2)
     assert parse_axis_name("x:(2)2", mesh) == Axis("x", 2, 2)
-    with pytest.raises(AnnotationError, match=r"'x:\(a\)2' is no part of an axis"):
+    with pytest.raises(AnnotationError, match=r"'x:\(a\)2' is not a part of an axis"):
         parse_axis_name("x:(a)2", mesh)
 
 

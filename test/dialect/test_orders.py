@@ -14,7 +14,7 @@ from gspmd.dialect.hlo_convert import to_hlo_sharding, to_tensor_sharding
 from gspmd.dialect.hlo_notation import parse_hlo_sharding
 from gspmd.dialect.hlo_sharding import HloSharding, Tiled
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written, written_by
+from gspmd.dialect.orders import AnnotationOrder, Orders, choose_orders, tiling_written, written_by
 from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 
@@ -50,7 +50,7 @@ def test_every_mesh_is_the_same_over_its_order(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         first = data.draw(st.sampled_from([k for k in range(1, count + 1) if count % k == 0]))
         meshes.append(Mesh((("a", first), ("b", count // first)), tuple(data.draw(st.permutations(range(count))))))
-    orders = choose_orders([Written(tiling_of(mesh), mesh) for mesh in dict.fromkeys(meshes)], count)
+    orders = choose_orders([AnnotationOrder(tiling_of(mesh), mesh) for mesh in dict.fromkeys(meshes)], count)
     for mesh in meshes:
         sharding = TensorSharding(mesh, tuple(DimSharding((axis,)) for axis in mesh.all_axes()))
         moved = express(dataclasses.replace(sharding, mesh=orders.renamed_mesh(mesh)), orders.mesh)
@@ -61,7 +61,7 @@ def test_every_mesh_is_the_same_over_its_order(data: st.DataObject) -> None:
 def test_the_order_of_most_bytes_is_the_programs() -> None:
     one, other = (Mesh((("x", 4),), ids) for ids in ((), (0, 1, 3, 2)))
     for weights, expected in (((1, 1), one), ((1, 2), other), ((2, 1), one)):
-        written = [Written(tiling_of(m), m, bytes=b) for m, b in zip((one, other), weights, strict=True)]
+        written = [AnnotationOrder(tiling_of(m), m, bytes=b) for m, b in zip((one, other), weights, strict=True)]
         assert choose_orders(written, 4).mesh == expected
 
 
@@ -70,14 +70,14 @@ def test_the_order_of_most_bytes_is_the_programs() -> None:
 )
 def test_axes_are_parts_unless_they_have_to_be_whole(whole: bool, expected: tuple[tuple[str, int], ...]) -> None:
     one, other = Mesh((("x", 8),)), Mesh((("y", 2), ("z", 4)), (0, 3, 1, 6, 2, 5, 4, 7))
-    orders = choose_orders([Written(tiling_of(m), m) for m in (one, other)], 8, [other] if whole else [])
+    orders = choose_orders([AnnotationOrder(tiling_of(m), m) for m in (one, other)], 8, [other] if whole else [])
     assert orders.mesh.axes == expected
     assert fits(orders.mesh, tiling_of(orders.renamed_mesh(other)))
     assert order_of(orders.mesh) == device_order.identity(8)
 
 
 def test_what_names_no_devices_is_left_alone() -> None:
-    orders = choose_orders([Written(tiling_of(Mesh((("x", 4),))))], 4)
+    orders = choose_orders([AnnotationOrder(tiling_of(Mesh((("x", 4),))))], 4)
     for text in ("{replicated}", "{maximal device=2}", "{unknown}"):
         sharding = parse_hlo_sharding(text)
         assert orders.renamed(sharding) is sharding

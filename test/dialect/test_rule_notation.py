@@ -100,13 +100,13 @@ def test_the_size_of_a_factor_follows_from_the_others_of_its_dimension() -> None
         ("([i, j], [j, k])->([i, j])", "factors j make 4 elements of a dimension of 16"),
         ("([i, j], [j, k])->([i, k]) {i=8, j=2, k=16}", "factors j make 2 elements of a dimension of 4"),
         ("([i, j], [j, kl])->([i, kl])", "the size of factor k does not follow from the shapes"),
-        ("([i, j], [j, k])->([i, k]) sum={j}", "'sum={j}' is no kind of factors"),
-        ("([i, j], [j, k])->([i, k]) reduction={j} permutation={j}", "factor j is of two kinds"),
+        ("([i, j], [j, k])->([i, k]) sum={j}", "'sum={j}' is not a kind of factors"),
+        ("([i, j], [j, k])->([i, k]) reduction={j} permutation={j}", "factor j has two kinds"),
         ("([i, j], [j, k])->([i, k]) reduction={i}", "reduction factor i occurs in a result"),
         ("([i, j], [j, k])->([i, k]) reduction={l}", "factor l is used nowhere"),
-        ("([i, j], [j, k])->([i, k]) {i=8, i=8}", "'i=8' is no size, or the second one of a factor"),
-        ("([i, j], [j, k])->([i, ])", "'' is no list of factors such as i or ij"),
-        ("([i, j], [j, 2])->([i, k])", "'2' is no list of factors such as i or ij"),
+        ("([i, j], [j, k])->([i, k]) {i=8, i=8}", "'i=8' is not a size, or is a second size of a factor"),
+        ("([i, j], [j, k])->([i, ])", "'' is not a list of factors such as i or ij"),
+        ("([i, j], [j, 2])->([i, k])", "'2' is not a list of factors such as i or ij"),
     ],
 )
 def test_a_wrong_rule_is_refused_with_the_reason(text: str, reason: str) -> None:

@@ -167,7 +167,7 @@ INPUTS = {
     "another name": ({"b": np.zeros(8)}, "'{path}' has no array for argument 0: f32[8]; it has b; call it '0'", True),
     "too many": (
         {"0": np.zeros(8, np.float32), "1": np.zeros(8)},
-        "'{path}' has arrays that are no arguments: 1; the program has 1 arguments, called 0, 1, ...",
+        "'{path}' has arrays that are not arguments: 1; the program has 1 arguments, called 0, 1, ...",
         True,
     ),
 }

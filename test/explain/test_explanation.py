@@ -25,7 +25,7 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.propagate import complete
-from gspmd.transforms.propagate.derivation import Derivations, Place
+from gspmd.transforms.propagate.derivation import AxisPosition, Derivations
 from gspmd.transforms.propagate.factors import LEVELS
 
 SMALL = decoder_lm.Config(layers=1, model=16, heads=4, head_size=4, hidden=32, vocabulary=32, sequence=8, batch=8)
@@ -101,7 +101,7 @@ def test_every_link_goes_along_a_factor_and_back_in_time(text: str) -> None:
     for slot, number in enumerate(solver.state):
         for dim, axes in enumerate(solver.interner.values[number].dim_axes()):
             for axis in axes:
-                for chain in derivations.chains(Place(slot, dim, axis)):
+                for chain in derivations.chains(AxisPosition(slot, dim, axis)):
                     last = len(solver.history)
                     for link in chain.links:
                         node = solver.nodes[link.change.node]

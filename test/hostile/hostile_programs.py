@@ -110,9 +110,12 @@ HOSTILE = {
         calls_in_loops(3, 30),
         "'func.call' op is in regions 90 deep once calls are inlined; at most 64 are supported; nest less deeply",
     ),
-    "a symbol that is no UTF-8": (main().replace("@main", r'@"\FF"'), r'f:1:12: error: name "\FF" is no UTF-8'),
-    "an attribute's name that is no UTF-8": (main(r'"foo.\FF" = 1'), r'f:1:36: error: name "foo.\FF" is no UTF-8'),
-    "a unit attribute's name that is no UTF-8": (main(r'a.b, "foo.\FF"'), r'f:1:41: error: name "foo.\FF" is no UTF-8'),
+    "a symbol that is no UTF-8": (main().replace("@main", r'@"\FF"'), r'f:1:12: error: name "\FF" is not UTF-8'),
+    "an attribute's name that is no UTF-8": (main(r'"foo.\FF" = 1'), r'f:1:36: error: name "foo.\FF" is not UTF-8'),
+    "a unit attribute's name that is no UTF-8": (
+        main(r'a.b, "foo.\FF"'),
+        r'f:1:41: error: name "foo.\FF" is not UTF-8',
+    ),
     "an attribute's name with a NUL": (
         main(r'"foo.\00" = 1'),
         r'f:1:36: error: name "foo.\00" has a NUL in it',
@@ -123,11 +126,11 @@ HOSTILE = {
     ),
     "a callee that is no UTF-8": (
         main(body=r'func.call @"\FF"() : () -> ()'),
-        r'f:2:14: error: name "\FF" is no UTF-8',
+        r'f:2:14: error: name "\FF" is not UTF-8',
     ),
     "a mesh axis that is no UTF-8": (
         'sdy.mesh @m = <["\\FF"=2]>\n' + main(),
-        r'f:1:17: error: name "\FF" is no UTF-8',
+        r'f:1:17: error: name "\FF" is not UTF-8',
     ),
     "half a character": ("\udcff {", "error: 'f' is neither MLIR text nor MLIR bytecode"),
     "a marker without a value": (

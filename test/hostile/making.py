@@ -17,7 +17,7 @@ from hostile.grammar import mutated_program
 from hostile.mutations import mutated_bytes, mutated_words
 from hostile.wanted import Unfit, Wanted
 
-_MOST_BYTES = 1_500_000
+_MAX_BYTES = 1_500_000
 
 
 def made(seed: int, number: int, formats: Sequence[str] = (), wanted: Wanted = Wanted()) -> Case:  # noqa: B008 - frozen
@@ -52,7 +52,7 @@ def _text(rng: Random) -> str:
     other = rng.choice(seed_inputs.programs())
     text = generated(rng) if rng.random() < 0.25 else rng.choice(seed_inputs.programs())
     for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3, 4))):
-        text = (mutated_program if rng.random() < 0.6 else mutated_words)(rng, text, other)[:_MOST_BYTES]
+        text = (mutated_program if rng.random() < 0.6 else mutated_words)(rng, text, other)[:_MAX_BYTES]
     return text
 
 
@@ -117,7 +117,7 @@ def _of_bytes(name: str) -> Callable[[Random, Wanted], Case]:
         found = seed_inputs.kept(name.removeprefix("p"))
         data = rng.choice(found)
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
-            data = mutated_bytes(rng, data, rng.choice(found))[:_MOST_BYTES]
+            data = mutated_bytes(rng, data, rng.choice(found))[:_MAX_BYTES]
         return program_case(rng, wanted, name, data)
 
     return make
@@ -127,7 +127,7 @@ def _hlo(rng: Random, wanted: Wanted) -> Case:
     found = seed_inputs.kept(".hlo")
     text = rng.choice(found).decode()
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        text = mutated_words(rng, text, rng.choice(found).decode())[:_MOST_BYTES]
+        text = mutated_words(rng, text, rng.choice(found).decode())[:_MAX_BYTES]
     return program_case(rng, wanted, "p.hlo", text.encode("utf-8", "surrogatepass"))
 
 

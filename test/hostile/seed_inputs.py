@@ -9,7 +9,7 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[1]
 INPUTS = _HERE / "Inputs"
-_MOST_CHARACTERS = 6000
+_MAX_CHARACTERS = 6000
 _SPLIT = re.compile(r"^// -----.*$", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//(?! -----).*\n", re.MULTILINE)
 
@@ -22,7 +22,7 @@ def programs() -> tuple[str, ...]:
     found = [part for path in paths for part in _SPLIT.split(path.read_text())]
     found += re.findall(r"```mlir\n(.*?)```", (_ROOT / "docs" / "command_line.md").read_text(), re.DOTALL)
     texts = [_COMMENT.sub("", text).strip() + "\n" for text in found]
-    return tuple(dict.fromkeys(text for text in texts if "func" in text and len(text) <= 2 * _MOST_CHARACTERS))
+    return tuple(dict.fromkeys(text for text in texts if "func" in text and len(text) <= 2 * _MAX_CHARACTERS))
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 from hostile import entries
 from hostile.case import Case
 from hostile.entries import Outcome
@@ -60,7 +60,7 @@ class Supervisor(Worker):
         self._watching = True
         try:
             return self.call(function, *arguments)
-        except Died as death:
+        except ProcessDied as death:
             return self._of_death(str(death), time.perf_counter() - started)
         finally:
             self._watching = False

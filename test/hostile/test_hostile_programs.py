@@ -70,9 +70,9 @@ def test_bytes_in_values_survive() -> None:
 def test_a_message_that_quotes_bytes() -> None:
     # The name of an attribute could not be asked for; the verifier quotes the callee.
     context = new_context()
-    with pytest.raises(gspmd.ParseError, match="is no UTF-8"):
+    with pytest.raises(gspmd.ParseError, match="is not UTF-8"):
         parse_module('func.func @main() { func.call @"\\FF"() : () -> () return }', context)
-    with pytest.raises(gspmd.ParseError, match="in a message that quotes what is no UTF-8"):
+    with pytest.raises(gspmd.ParseError, match="in a message that is not UTF-8"):
         parse_written('func.func @main() { func.call @"\\FF"() : () -> () return }', context)
 
 
@@ -114,7 +114,7 @@ def test_damaged_bytecode_is_refused() -> None:
 
 def test_bytecode_of_names_that_are_no_utf8_is_refused() -> None:
     data = _bytecode(main(attributes="foo.abc = 1")).replace(b"foo.abc", b"foo.\xff\xff\xff")
-    with pytest.raises(gspmd.ParseError, match=r'name "foo\.\\FF\\FF\\FF" is no UTF-8'):
+    with pytest.raises(gspmd.ParseError, match=r'name "foo\.\\FF\\FF\\FF" is not UTF-8'):
         parse_program(data, new_context())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import gspmd
-from gspmd.compiled.file import About, CompiledFile, compiled_bytes, is_compiled, read_compiled
+from gspmd.compiled.file import CompiledFile, FileHeader, compiled_bytes, is_compiled, read_compiled
 from gspmd.dialect.errors import InputError
 from gspmd.tools import cli
 
@@ -26,7 +26,7 @@ func.func public @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
   return %0 : tensor<8xf32>
 }
 """
-ABOUT = About("cpu", (0, 1, 2, 3), "0.10.2", "cpu")
+ABOUT = FileHeader("cpu", (0, 1, 2, 3), "0.10.2", "cpu")
 FILE = CompiledFile(ABOUT, b"module", b"code")
 _MAGIC = b"gspmd compiled program 2\n"
 
@@ -116,10 +116,10 @@ LOADED: dict[str, Callable[[CompiledFile], CompiledFile]] = {
     "code that is none": lambda file: CompiledFile(file.about, file.partitioned, b"code"),
     "no code": lambda file: CompiledFile(file.about, file.partitioned, b""),
     "other devices": lambda file: CompiledFile(
-        About("cpu", (0, 1), file.about.jaxlib, file.about.compiler), file.partitioned, file.executable
+        FileHeader("cpu", (0, 1), file.about.jaxlib, file.about.compiler), file.partitioned, file.executable
     ),
     "no such platform": lambda file: CompiledFile(
-        About("npu", file.about.ids, file.about.jaxlib, file.about.compiler), file.partitioned, file.executable
+        FileHeader("npu", file.about.ids, file.about.jaxlib, file.about.compiler), file.partitioned, file.executable
     ),
 }
 

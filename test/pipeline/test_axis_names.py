@@ -168,7 +168,7 @@ def test_a_partitioned_file_is_read_again(names: tuple[str, str]) -> None:
 
 def test_names_that_are_no_utf8_are_refused() -> None:
     program = _program("all_gather", ("\udcff", "y"))
-    with pytest.raises(ParseError, match=r'-:1:\d+: error: name "\\FF" is no UTF-8'):
+    with pytest.raises(ParseError, match=r'-:1:\d+: error: name "\\FF" is not UTF-8'):
         gspmd.partition(program)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import gspmd
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 from proof.execution import USUAL, Options, Verdict, inputs_of, verdicts
 from proof.graphs import Graph
 from proof.program import Program
@@ -41,7 +41,7 @@ def tried(made: Made, worker: Worker) -> Verdict:
     """The same in another process; one that ends or never answers is wrong."""
     try:
         return worker.call(kind, made)
-    except Died as death:
+    except ProcessDied as death:
         return Verdict("wrong", str(death))
 
 
@@ -65,7 +65,7 @@ def least(made: Made, worker: Worker) -> tuple[Program, str]:
     def fails(program: Program) -> bool:
         try:
             found = worker.call(failure, program, made)
-        except Died as death:
+        except ProcessDied as death:
             found = str(death)
         last[0] = found or last[0]
         return bool(found)

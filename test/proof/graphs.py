@@ -12,12 +12,12 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_sharding
 from proof.operations import FAMILIES
 from proof.program import Program, Shape, Statement, Value
-from proof.writer import MOST_ELEMENTS, Writer
+from proof.writer import MAX_ELEMENTS, Writer
 
 _MESHES = ((8,), (4, 2), (2, 4), (2, 2, 2), (2, 3), (3, 2), (6,), (4, 1, 2), (2, 1, 2, 2), (1, 2, 1, 4), (3,), (2, 2),
            (4,), (1, 1), (2,), (5,), (7,))  # fmt: skip
 _WEIGHTS = {"elementwise": 4, "contraction": 2, "layout": 2, "slicing": 2, "reduction": 2, "random": 0.3}
-_MOST_ARGUMENTS = 6
+_MAX_ARGUMENTS = 6
 
 
 def random_mesh(rng: random.Random, devices: int) -> Mesh:
@@ -89,7 +89,7 @@ class Graph(Writer):
         fitting = [v for v in found if v.element in elements]
         if fitting and self.rng.random() < 0.85:
             return self.rng.choice(fitting[-8:])
-        if len(self.arguments) < _MOST_ARGUMENTS or not found:
+        if len(self.arguments) < _MAX_ARGUMENTS or not found:
             return self.argument(self.shape(least, most), self.rng.choice(elements), "numbers")
         return self._converted(self.rng.choice(found[-8:]), self.rng.choice(elements))
 
@@ -115,7 +115,7 @@ class Graph(Writer):
         """Everything that operations may read, and of which there is not too much."""
         special = {"definite", "solvable", "bits"}
         given = [a.value for a in self.arguments if a.content not in special]
-        return given + [v for s in self.statements for v in s.results if v.size <= MOST_ELEMENTS and v.name]
+        return given + [v for s in self.statements for v in s.results if v.size <= MAX_ELEMENTS and v.name]
 
     def _converted(self, value: Value, element: str) -> Value:
         """What is not exact is not converted: its error would count as one of the other type."""

@@ -12,7 +12,7 @@ import numpy as np
 
 import gspmd
 from gspmd.dialect.errors import Unsupported
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 from gspmd.reduction import reduced
 from proof.execution import Verdict
 from proof.nest_tracing import Array, arguments, function, shardings
@@ -77,7 +77,7 @@ def tried(program: Nest, seed: int, worker: Worker) -> Verdict:
         return Verdict("reference", f"{type(error).__name__}: {str(error)[:300]}")
     try:
         return worker.call(verdict, program, seed, wanted)
-    except Died as death:
+    except ProcessDied as death:
         return Verdict("wrong", str(death))
 
 

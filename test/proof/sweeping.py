@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 import gspmd
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 from proof.enumeration import Case, Operation, joined, packs
 from proof.execution import USUAL, Array, Options, Verdict, inputs_of, on_one_device, verdicts
 from proof.program import Program
@@ -87,7 +87,7 @@ def sweep(family: str, cases: Iterable[Case], worker: Worker, options: Options =
     for pack in packs(iter(cases)):
         try:
             found = worker.call(tried, pack, options)
-        except Died:
+        except ProcessDied:
             found = [_alone(case, worker, options) for case in pack]
         for case, verdict in zip(pack, found, strict=True):
             tally.kinds[verdict.kind] += 1
@@ -101,5 +101,5 @@ def sweep(family: str, cases: Iterable[Case], worker: Worker, options: Options =
 def _alone(case: Case, worker: Worker, options: Options) -> Verdict:
     try:
         return worker.call(tried, [case], options)[0]
-    except Died as death:
+    except ProcessDied as death:
         return Verdict("wrong", str(death))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gspmd.dialect.mesh import Mesh
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 from proof.enumeration import MESHES, Operation, count, every, packs, sample, shardings
 from proof.execution import Options, verdicts
 from proof.fuzzing import Made, tried
@@ -135,7 +135,7 @@ def test_the_interpreter_counts_an_initial_value_that_xla_forgets() -> None:
 
 
 def test_a_process_that_ends_is_noticed_and_replaced(worker: Worker) -> None:
-    with pytest.raises(Died, match="ended with code 3"):
+    with pytest.raises(ProcessDied, match="ended with code 3"):
         worker.call(os._exit, 3)
     assert worker.call(len, "four") == 4
 
@@ -144,5 +144,5 @@ def test_a_process_that_does_not_answer_is_given_up() -> None:
     import time
 
     slow = Worker(timeout_s=5)
-    with pytest.raises(Died, match="no answer within 5 s"):
+    with pytest.raises(ProcessDied, match="no answer within 5 s"):
         slow.call(time.sleep, 60)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from proof.program import INEXACT, Argument, Shape, Statement, Value
 
 SIZES = (0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9)
-MOST_ELEMENTS = 4096
+MAX_ELEMENTS = 4096
 EXACT_BOUND = 2**20  # sums and products of f32 up to here are exact, with some room
 FLOATS = ("f32", "f32", "f32", "f64", "bf16", "f16")
 INTEGERS = ("i32", "i32", "i8", "ui8", "i64", "ui32")
@@ -57,7 +57,7 @@ class Writer(abc.ABC):
         """A random shape of few elements."""
         while True:
             shape = tuple(self.rng.choice(sizes) for _ in range(self.rng.randint(least, most)))
-            if Value("", shape).size <= MOST_ELEMENTS:
+            if Value("", shape).size <= MAX_ELEMENTS:
                 return shape
 
     # ---- operations ----

@@ -74,8 +74,8 @@ def missing(span: str) -> str | None:
     if re.fullmatch(r"gspmd-[a-z-]+", span):
         names = {PIPELINE, "gspmd-opt", *(name for name, *_ in PASSES)}
         return None if span in names else span
-    if re.fullmatch(r"[\w/]+\.(?:py|mlir|toml|md)", span) and "/" in span:
-        return None if any(name.endswith(span) for name in files) else span
+    if re.fullmatch(r"[\w/]+\.(?:py|mlir|toml|md)", span) and ("/" in span or (ROOT / span).is_file()):
+        return None if (ROOT / span).is_file() or any(name.endswith(span) for name in files) else span
     name = span.split("(", maxsplit=1)[0]
     parts = name.split(".")
     if (

@@ -748,7 +748,9 @@ def test_the_text_of_a_program_has_no_functions(asked: Asked) -> None:
     multiply = product(asked)
     lowered = gspmd.jit(lambda x, w: multiply(x, w, 1.0), mesh=MESH, in_shardings=(P("x"), None)).lower(X, W)
     for options in ({}, {"replicate_unsupported": True}):
-        with pytest.raises(gspmd.Error, match="which functions of the Python program that made it split") as raised:
+        with pytest.raises(
+            gspmd.Error, match="partitioning functions are in the Python program that made it"
+        ) as raised:
             gspmd.partition(lowered.as_text(), **options)
         assert "gspmd.jit" in str(raised.value)
         assert raised.value.location is not None

@@ -95,7 +95,7 @@ def test_a_reader_may_have_read_enough() -> None:
 def test_a_fifo_without_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gspmd.output._READER_PATIENCE_S", 0.1)
     os.mkfifo("fifo")
-    with pytest.raises(InputError, match="cannot write 'fifo': nobody has read from it"):
+    with pytest.raises(InputError, match="cannot write 'fifo': no process has opened it for reading"):
         Output("fifo")
 
 
@@ -138,7 +138,7 @@ def test_one_place_is_not_written_twice() -> None:
     Path("link").symlink_to("file")
     assert [output and output.path for output in outputs("file", None, "other")] == ["file", None, "other"]
     for twice in (("file", "link"), ("-", "-")):
-        with pytest.raises(UsageError, match="is to be written twice"):
+        with pytest.raises(UsageError, match="is an output twice"):
             outputs(*twice)
 
 

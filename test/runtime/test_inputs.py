@@ -94,8 +94,8 @@ def test_types_that_numpy_does_not_know_survive_a_file(tmp_path: Path) -> None:
         ({"0": 1}, "has no array for argument 1: i32[3]; it has 0; call it '1'"),
         ({"w": 1}, "has no array for argument 1: i32[3]; it has w"),
         ({"1": 1}, "has no array for argument 0 'w': f32[4]; it has 1; call it 'w'"),
-        ({"0": 1, "1": 1, "2": 1, "x": 1}, "has arrays that are no arguments: 2, x; the program has 2 arguments"),
-        ({"0": 1, "1": 1, "w": 1}, "has arrays that are no arguments: w"),
+        ({"0": 1, "1": 1, "2": 1, "x": 1}, "has arrays that are not arguments: 2, x; the program has 2 arguments"),
+        ({"0": 1, "1": 1, "w": 1}, "has arrays that are not arguments: w"),
         ({}, "it has none"),
     ],
 )

@@ -12,7 +12,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_sharding
 from gspmd.runtime import executable as runtime
 from gspmd.runtime.executable_module import read_partitioned
-from gspmd.runtime.manual_program import WholeForm, whole_forms
+from gspmd.runtime.manual_program import XlaForm, whole_forms
 from gspmd.runtime.pjrt_mesh import mesh_for
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 
@@ -25,7 +25,7 @@ def value(shape: tuple[int, ...], sharding: str) -> ValueSignature:
     return ValueSignature(shape, "f32", parse_sharding(sharding, meshes))
 
 
-def forms(*values: ValueSignature, mesh: Mesh = MESH) -> list[WholeForm]:
+def forms(*values: ValueSignature, mesh: Mesh = MESH) -> list[XlaForm]:
     return whole_forms(Signature(mesh, values, ()))[0]
 
 

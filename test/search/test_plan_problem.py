@@ -13,7 +13,7 @@ import gspmd
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.meshes import put_mesh
 from gspmd.plan_search.plan_problem import PlanProblem
-from gspmd.plan_search.pricing import PlanPrices, Question
+from gspmd.plan_search.pricing import PlanPrices, SearchSettings
 from gspmd.reading import read_program
 
 TARGET = "tpu-v5p"
@@ -41,7 +41,7 @@ def lowered(layers: int, batch: int, model: int, hidden: int) -> Any:
 
 
 def problem_of(program: Any, mesh: dict[str, int]) -> tuple[PlanProblem, PlanPrices]:
-    over, question = Mesh(tuple(mesh.items()), name="mesh"), Question(TARGET, 0, {"target": TARGET})
+    over, question = Mesh(tuple(mesh.items()), name="mesh"), SearchSettings(TARGET, 0, {"target": TARGET})
     module = read_program(program)
     put_mesh(module, over)
     problem = PlanProblem(module, over, question)

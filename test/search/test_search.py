@@ -281,7 +281,7 @@ def test_pinned_decisions_are_kept(plan: gspmd.ShardingPlan, tmp_path: Path) -> 
         ({"form": None}, "its form"),
         ({"mesh": {"x": 0}}, "its mesh"),
         ({"mesh": [8]}, "its mesh"),
-        ({"decisions": {}}, "its decisions are no list"),
+        ({"decisions": {}}, "its decisions are not a list"),
         ({"decisions": [3]}, "a decision names no argument"),
         ({"decisions": [{"argument": "x", "sharding": [["q"]]}]}, "axes that the mesh has not"),
         ({"decisions": [{"argument": "x", "sharding": [["x"], ["x"]]}]}, "or one twice"),
@@ -295,7 +295,7 @@ def test_files_that_are_no_plans(change: dict[str, Any], said: str, tmp_path: Pa
     with pytest.raises(gspmd.ParseError, match=re.escape(said)):
         PlanFile.read(path)
     path.write_text("[" * 100000)
-    with pytest.raises(gspmd.ParseError, match="is no plan"):
+    with pytest.raises(gspmd.ParseError, match="is not a plan"):
         PlanFile.read(path)
     with pytest.raises(gspmd.InputError, match="cannot read"):
         PlanFile.read(tmp_path / "none")
@@ -362,7 +362,7 @@ def test_annotations_that_contradict_are_refused() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "x=", "x=0", "x=8,x=4", "x=8;y=4", "=8", "x=-1", "8"])
 def test_texts_that_are_no_meshes(text: str) -> None:
-    with pytest.raises(gspmd.UsageError, match="is no mesh"):
+    with pytest.raises(gspmd.UsageError, match="is not a mesh"):
         parse_mesh_sizes(text)
 
 

@@ -18,7 +18,7 @@ SIZES = (1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 12)
 ELEMENTS = ("f32", "f32", "f32", "bf16", "f64", "i32", "ui8", "i64", "i1", "complex<f32>", "f8E4M3FN", "f8E5M2FNUZ")
 INDICES = ("i32", "i32", "i64", "ui32", "i8", "ui8", "ui64", "i16")
 REDUCERS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor", "set", "subtract", "mixed", "swapped")
-MOST_ELEMENTS = 3000
+MAX_ELEMENTS = 3000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Maker:
     def shape(self, least: int = 1, most: int = 4) -> Shape:
         while True:
             found = tuple(self.rng.choice(SIZES) for _ in range(self.rng.randint(least, most)))
-            if np.prod(found) <= MOST_ELEMENTS:
+            if np.prod(found) <= MAX_ELEMENTS:
                 return found
 
     def window(self, size: int) -> int:
@@ -102,7 +102,7 @@ class Maker:
         while True:
             shape = self.shape()
             numbers, indices, result, sizes = self.numbers(shape, whole)
-            if np.prod(result) <= MOST_ELEMENTS and np.prod(indices) <= MOST_ELEMENTS:
+            if np.prod(result) <= MAX_ELEMENTS and np.prod(indices) <= MAX_ELEMENTS:
                 return shape, numbers, indices, result, sizes
 
     def numbers(self, shape: Shape, whole: float) -> tuple[Numbers, Shape, Shape, Shape]:

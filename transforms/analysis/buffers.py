@@ -1,8 +1,7 @@
-"""Which values of a program are in memory, where compilers fuse elementwise operations with what uses them.
+"""Which values of a program occupy memory, if compilers fuse elementwise operations into their consumers.
 
-A model of what XLA does on every platform, not of one of its backends: an elementwise operation, or one that only
-arranges elements, is computed within its user if it has just one and that can take it in; constants and broadcasts are
-made within all of theirs; reshapes are other names.
+A model of XLA's fusion on all platforms: an elementwise or data-movement operation is fused into its consumer if it has
+exactly one that supports this. Constants and broadcasts are fused into all consumers. Reshapes are views.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ _FUSED = (Fusion.WITH_USER, Fusion.WITH_ALL_USERS)
 
 
 class Buffers:
-    """What is in memory in a program."""
+    """The buffers of a program."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._users: dict[int, list[Op | None]] = {}  # None: a block returns it
+        self._users: dict[int, list[Op | None]] = {}  # None: returned by a block
         self._read_uses(program.body)
         self._virtual: dict[int, bool] = {}
         self._sources: dict[int, frozenset[int]] = {}
-        for op in program.ops:  # in order, so that no chain of operations is followed far
+        for op in program.ops:  # in order, so that no chain of operations is walked repeatedly
             for result in op.results:
                 self._sources_of(result)
 
@@ -41,7 +40,7 @@ class Buffers:
             self._users.setdefault(value, []).append(None)
 
     def is_virtual(self, op: Op) -> bool:
-        """Whether what the operation makes has no memory of its own: a view, or fused into what uses it."""
+        """Whether the result of the operation has no buffer: it is a view, or is fused into its consumer."""
         found = self._virtual.get(op.index)
         if found is None:
             found = self._virtual[op.index] = self._decide(op)
@@ -58,7 +57,7 @@ class Buffers:
         return takes_in and (traits.fusion is Fusion.WITH_ALL_USERS or len(users) == 1)
 
     def final_users(self, op: Op) -> list[Op | None]:
-        """Users, those of views for the views."""
+        """The consumers; for views, the consumers of the views."""
         found: list[Op | None] = []
         for result in op.results:
             for user in self._users.get(result, []):
@@ -69,7 +68,7 @@ class Buffers:
         return found
 
     def sources(self, values: Iterable[int]) -> frozenset[int]:
-        """The values in memory that these are made from, themselves if they are in memory."""
+        """The values in memory from which these are computed; a value in memory stands for itself."""
         found: frozenset[int] = frozenset()
         for value in values:
             found |= self._sources_of(value)
@@ -90,7 +89,7 @@ class Buffers:
         return found
 
     def root(self, value: int) -> int:
-        """The value whose memory this one names."""
+        """The value of which this one is a view."""
         definer = self.program.value_def[value]
         while definer >= 0 and traits_of(self.program.ops[definer].info.name).view:
             op = self.program.ops[definer]
@@ -100,12 +99,12 @@ class Buffers:
 
 
 def bytes_of_value(program: Program, value: int) -> int:
-    """Bytes of a value; tokens have none."""
+    """The bytes of a value; 0 for tokens."""
     type_ = program.value_type[value]
     return math.ceil(math.prod(type_.shape) * element_bytes(type_.element)) if type_.is_tensor else 0
 
 
 def overwrites(op: Op) -> bool:
-    """Whether the operation can make its result in the memory of an operand of the same size."""
+    """Whether the operation can write its result into the buffer of an operand of the same size."""
     traits = traits_of(op.info.name)
     return traits.in_place or traits.fusion in _FUSED

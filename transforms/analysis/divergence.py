@@ -1,13 +1,12 @@
-"""Divergence: the mesh axes along which devices may have different values of what is one value in the program.
+"""Divergence: the mesh axes along which a value of the program may differ between devices.
 
-What is computed from equal values is equal; an all-gather or an all-reduce makes equal, `partition_id` differs
-everywhere. What depends on a device's position in any other way counts as different along all axes, so that nothing is
-called equal that is not. For example, over x=2 and y=4, if `%a` varies along x and `%b` along y, `add(%a, %b)` varies
-along both, its all-reduce over x along y, and a loop that runs while that is positive makes all that it carries vary
-along y.
+An operation on equal values has equal results; an all-gather or all-reduce makes values equal; `partition_id` differs
+everywhere. Any other dependence on the device counts as different along all axes, so the result is conservative. For
+example, over x=2 and y=4, if `%a` varies along x and `%b` along y, `add(%a, %b)` varies along both, its all-reduce over
+x along y, and a loop that runs while that is positive makes all its variables vary along y.
 
-Three questions are answered from that: over which axes memory is replicated, which branches and loops of a manual
-computation devices may take or leave, and whether all devices have one value.
+Three analyses use this: over which axes memory is replicated, at which branches and loops of a manual computation
+control flow may diverge, and whether all devices have the same value.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ NOWHERE: Names = frozenset()
 
 
 def axes_of_mesh(mesh: Mesh) -> Names:
-    """All axes along which anything can vary."""
+    """All axes along which values can vary."""
     return frozenset(name for name, size in mesh.axes if size > 1)
 
 
 def axes_of_sharding(sharding: TensorSharding) -> Names:
-    """The axes along which the parts of a value vary."""
+    """The axes along which the shards of a value vary."""
     return frozenset(axis.name for axis in sharding.used_axes())
 
 
 def varying_after(op: Operation, operands: Iterable[Names], mesh: Mesh) -> Names:
-    """The axes along which an operation's results vary, given those of its operands; not of control flow."""
+    """The axes along which the results of an operation vary, given those of its operands; not for control flow."""
     traits, every = traits_of_op(op), axes_of_mesh(mesh)
     if traits.diverges and not traits.communicates:
         return every
@@ -58,7 +57,7 @@ def varying_after(op: Operation, operands: Iterable[Names], mesh: Mesh) -> Names
 
 
 def _joined_axes(op: Operation, mesh: Mesh) -> Names:
-    """The axes that a collective runs over as a whole; groups that users wrote may be of some devices only."""
+    """The axes over which all devices take part in the collective; groups in manual computations may have fewer."""
     axes = axes_of(op.attributes, mesh) or ()
     groups = op.attributes["replica_groups"]
     if isinstance(groups, ir.DenseElementsAttr):
@@ -69,10 +68,10 @@ def _joined_axes(op: Operation, mesh: Mesh) -> Names:
 
 
 class Divergence:
-    """The axes along which values vary, for all values of what is given to `block` or `manual`.
+    """The axes along which values vary, for all values of the blocks given to `block` or `manual`.
 
-    Manual computations are only known before localization, and need the `codec` of their shardings. `control_flow` has
-    the branches and loops that devices may take or leave differently.
+    Manual computations exist only before localization, and need the `codec` of their shardings. `control_flow` has the
+    branches and loops at which control flow may diverge.
     """
 
     def __init__(self, mesh: Mesh, codec: SdyCodec | None = None) -> None:
@@ -82,7 +81,7 @@ class Divergence:
         self._codec = codec
 
     def block(self, block: Block) -> None:
-        """Follow values through a block whose arguments are known."""
+        """Analyze a block with known arguments."""
         for op in block:
             if op.name == MANUAL:
                 self.manual(op)
@@ -95,10 +94,9 @@ class Divergence:
                 self.varying.update(dict.fromkeys(op.results, found))
 
     def manual(self, op: Operation) -> None:
-        """Follow values through a manual computation.
+        """Analyze a manual computation.
 
-        Inside, values vary along the axes it holds. Of free axes nothing is said: what devices that differ along
-        these know of a value is one value.
+        Inside, values vary along its manual axes only: along free axes, the program still has one global value.
         """
         assert self._codec is not None, "only localized programs are followed without one"
         region = read_region(op, self._codec, self._mesh)
@@ -110,18 +108,18 @@ class Divergence:
         self.varying.update(zip(op.results, self._of(block.terminator.operands), strict=True))
 
     def _of(self, values: Iterable[Value]) -> list[Names]:
-        """What is known of values; what is made outside of what is followed varies nowhere."""
+        """The axes of the operands; values from outside the analyzed blocks vary along none."""
         return [self.varying.get(value, NOWHERE) for value in values]
 
     def _loop(self, op: Operation) -> None:
-        """The least solution: a carry varies along an axis if it does so at first, or after some round."""
+        """The least fixed point: a loop variable varies along an axis initially, or after some iteration."""
         carry = self._of(op.operands)
         condition, body = op.regions
         while True:
             for region in (condition, body):
                 self.varying.update(zip(region.arguments, carry, strict=True))
                 self.block(region)
-            (runs,) = self._of(condition.terminator.operands)  # devices that differ here differ in all that follows
+            (runs,) = self._of(condition.terminator.operands)  # control flow that diverges here affects all results
             after = [
                 mine | theirs | runs for mine, theirs in zip(carry, self._of(body.terminator.operands), strict=True)
             ]
@@ -145,9 +143,9 @@ class Divergence:
 
 
 def diverging_control_flow(op: Operation, codec: SdyCodec, mesh: Mesh) -> set[Operation]:
-    """The branches and loops that devices may part at, in an outermost manual computation that is not localized yet.
+    """The branches and loops at which control flow may diverge, in an outermost manual computation before localization.
 
-    There, devices take part in collectives in groups along free axes only.
+    Collectives inserted there use groups along free axes only.
     """
     divergence = Divergence(mesh, codec)
     divergence.manual(op)
@@ -155,7 +153,7 @@ def diverging_control_flow(op: Operation, codec: SdyCodec, mesh: Mesh) -> set[Op
 
 
 def replicated_axes(block: Block, mesh: Mesh, arguments: Sequence[TensorSharding]) -> dict[Value, Names]:
-    """The axes that each value of a per-device program is the same along."""
+    """The axes along which each value of a per-device program is equal."""
     divergence = Divergence(mesh)
     divergence.varying.update(zip(block.arguments, map(axes_of_sharding, arguments), strict=True))
     divergence.block(block)

@@ -1,4 +1,4 @@
-"""Runs: stretches of a block that say the same again and again, as an unrolled loop does."""
+"""Runs: sequences of repeated operations in a block, as in an unrolled loop."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy.typing as npt
 from gspmd.transforms.ir.operations import Block, Operation, Value
 
 _MIN_PERIOD = 1
-_MAX_PERIODS = 128  # how many are tried
+_MAX_PERIODS = 128  # the number of candidates
 _MAX_RUNS = 512
-CHANNEL = "channel_handle"  # of which every collective has its own
+CHANNEL = "channel_handle"  # which differ for every collective
 
 LEAST_KEPT = 2
-"""How many layers are kept at each end, at least, where others stand for those in the middle."""
+"""The minimum number of layers kept at each end if the middle ones are folded."""
 
 
 @dataclasses.dataclass(slots=True)
 class LayerRun:
-    """`count` repetitions of `period` operations from the operation of number `start` on.
+    """`count` repetitions of `period` operations, starting at operation `start`.
 
-    `layers` are the layers that the repetitions belong to; none while they are not known. A backward pass has them
-    last to first, an update in the order in which the parameters are.
+    `layers` are the layers of the repetitions; empty while unknown. A backward pass has them last to first, an update
+    in the order of the parameters.
     """
 
     start: int
@@ -40,10 +40,10 @@ class LayerRun:
         return self.start + self.period * self.count
 
     def by_layer(self, nowhere: int) -> list[LayerRun]:
-        """Runs in which every repetition is a layer of its own.
+        """Runs in which every repetition is one layer.
 
-        Neighbouring repetitions of one layer are one; what has fewer of them, or belongs `nowhere`, is left out. Where
-        layers come again, another run begins.
+        Adjacent repetitions of one layer are merged; layers with fewer of them, or in `nowhere`, are left out. If a
+        layer occurs again, another run begins.
         """
         groups = [(layer, len(list(group))) for layer, group in itertools.groupby(self.layers)]
         together = collections.Counter(length for layer, length in groups if layer != nowhere).most_common(1)
@@ -61,19 +61,19 @@ class LayerRun:
         return [run for run in found if run.count > 1]
 
     def row(self, layer: int) -> int:
-        """The repetition that is a layer, where each is one of its own."""
+        """The repetition of a layer, if each is one layer."""
         if not self._row:
             self._row = {each: row for row, each in enumerate(self.layers)}
         return self._row[layer]
 
     def operations(self, layer: int) -> range:
-        """The numbers of the operations of a layer."""
+        """The operation numbers of a layer."""
         start = self.start + self.row(layer) * self.period
         return range(start, start + self.period)
 
 
 def inputs(op: Operation) -> list[Value]:
-    """The values that an operation uses, those that its regions use from outside behind its operands."""
+    """The operands of an operation, followed by the outside values that its regions use."""
     if not op.regions:
         return op.operands
     found = list(op.operands)
@@ -93,7 +93,7 @@ def _is_outside(value: Value, op: Operation) -> bool:
 
 
 def fingerprint(op: Operation) -> tuple[Hashable, ...]:
-    """What is equal for operations that differ at most in the values they use from outside."""
+    """A key that is equal for operations that differ at most in the outside values they use."""
     return _fingerprint(op, {})
 
 
@@ -125,7 +125,7 @@ def _content(region: Block, inside: dict[Value, int]) -> Iterator[Hashable]:
 
 
 def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
-    """Runs of at least so many repetitions that do not overlap, the longest first."""
+    """Non-overlapping runs with at least this many repetitions, the longest first."""
     chosen: list[LayerRun] = []
     found = _runs([fingerprint(op) for op in ops], least)
     for run in sorted(found, key=lambda run: (-run.period * run.count, run.period, run.start))[:_MAX_RUNS]:
@@ -135,18 +135,18 @@ def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
 
 
 def fewest_layers(kept: int) -> int:
-    """How often the same has to come again so that there are two layers between those that are kept at each end."""
+    """The number of repetitions that leaves two layers between those kept at each end."""
     return 2 * kept + 2
 
 
 def may_have_layers(ops: Sequence[Operation]) -> bool:
-    """Whether operations of the same names and types come again and again, however they are annotated."""
+    """Whether operations with the same names and types repeat, ignoring annotations."""
     kinds = [(op.name, *[value.type for value in (*op.operands, *op.results)]) for op in ops if op.operands]
     return next(_runs(kinds, fewest_layers(LEAST_KEPT)), None) is not None
 
 
 def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:
-    """Runs of at least so many repetitions, of the same period one after the other."""
+    """Runs with at least this many repetitions, by period."""
     letters: dict[Hashable, int] = {}
     word = np.array([letters.setdefault(each, len(letters)) for each in sequence], np.int64)
     for period in _periods(word):
@@ -159,7 +159,7 @@ def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:
 
 
 def _periods(word: npt.NDArray[np.int64]) -> list[int]:
-    """Distances at which the same often comes again."""
+    """Frequent distances between equal operations."""
     last: dict[int, int] = {}
     distances: collections.Counter[int] = collections.Counter()
     for index, letter in enumerate(word.tolist()):

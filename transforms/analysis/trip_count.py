@@ -1,4 +1,4 @@
-"""How often a counted while loop runs."""
+"""The trip count of while loops."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _Home = TypeVar("_Home")
 
 
 class LoopNest(Generic[_Home]):
-    """The loops around a place, the outermost first: of each the block around it, or its number, and its iterations."""
+    """The loops around a point, the outermost first: the block around each, or its number, and its iterations."""
 
     def __init__(self) -> None:
         self._loops: list[tuple[_Home, int]] = []
 
     def enter(self, block: _Home, loop: Operation) -> int:
-        """Go into a loop; returns its iterations, 1 where they are not known."""
+        """Enter a loop; returns its iterations, 1 if unknown."""
         trips = trip_count(loop) or 1
         self._loops.append((block, trips))
         return trips
@@ -32,17 +32,17 @@ class LoopNest(Generic[_Home]):
         return bool(self._loops)
 
     def outermost(self, home: _Home) -> int | None:
-        """The number of the loop that is in the block `home` of a value, before which the value may be moved."""
+        """The number of the loop in the block `home` of a value, before which the value may be resharded."""
         return next((number for number, (block, _) in enumerate(self._loops) if block == home), None)
 
     def runs_with(self, home: _Home) -> int:
-        """How often the place runs each time that a value made in `home` is moved for it."""
+        """The executions of the point per reshard of a value of `home` for it."""
         number = self.outermost(home)
         return 1 if number is None else math.prod(trips for _, trips in self._loops[number:])
 
 
 def runs_of(op: Operation) -> int:
-    """How often an operation runs in a call of the program; loops whose iterations are not known count once."""
+    """The executions of an operation per call of the program; loops with unknown trip counts count once."""
     runs, around = 1, op.parent
     while around is not None:
         if around.name == WHILE:
@@ -52,10 +52,10 @@ def runs_of(op: Operation) -> int:
 
 
 def trip_count(loop: Operation) -> int | None:
-    """Iterations of a `stablehlo.while` that counts up from a constant to a constant, else None.
+    """The iterations of a `stablehlo.while` that counts up from a constant to a constant, or None.
 
-    Recognised is what counted loops lower to: the condition compares a carried counter with a constant by
-    less-than, and the body adds a positive constant to it.
+    Counted loops lower to this form: the condition compares a loop variable with a constant by less-than, and the body
+    adds a positive constant to it.
     """
     condition, body = loop.regions
     compare = condition.terminator.operands[0].op
@@ -89,13 +89,13 @@ def _argument_number(value: Value, block: Block) -> int | None:
 
 
 def constant_integer(value: Value) -> int | None:
-    """The one integer that all elements of a constant are; None for what is no such constant."""
+    """The integer value of all elements of a constant; None for other values."""
     owner = value.op
     if owner is None or owner.name != "stablehlo.constant":
         return None
     attribute = owner.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
-        attribute = attribute.maybe_downcast()  # one made in this process is of the general class
+        attribute = attribute.maybe_downcast()  # an attribute created in this process has the general class
     if not isinstance(attribute, ir.DenseIntElementsAttr) or not attribute.is_splat:
         return None
     return int(ir.IntegerAttr(attribute.get_splat_value()).value)

@@ -1,4 +1,4 @@
-"""Operations that compute their results and no more, and those of them whose results nothing uses."""
+"""Operations without side effects, and unused ones among them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gspmd.transforms.ops import traits_of
 
 
 class PlainOps:
-    """Which operations compute their results and no more, worked out once for each name.
+    """Which operations have no side effects, computed once per name.
 
-    With `calls`, so do calls that have no side effects, as far as they say.
+    With `calls`, this includes custom calls that declare no side effects.
     """
 
     def __init__(self, calls: bool = True) -> None:
@@ -18,7 +18,7 @@ class PlainOps:
         self._known: dict[str, bool] = {}  # by name, of operations without regions
 
     def has(self, op: Operation) -> bool:
-        """Whether it computes its results and no more, and so does all that is inside."""
+        """Whether neither the operation nor its regions have side effects."""
         name = op.name
         if name == CUSTOM_CALL:
             plain = self._calls and not has_side_effect(op.attributes)
@@ -32,12 +32,12 @@ class PlainOps:
 
 
 def is_used(op: Operation) -> bool:
-    """Whether something uses a result."""
+    """Whether a result has users."""
     return any(result.is_used for result in op.results) if len(op.results) > 1 else op.results[0].is_used
 
 
 def drop_unused(block: Block, plain: PlainOps) -> None:
-    """Drop what computes something that nothing uses, in a block and in all that is inside."""
+    """Erase unused operations without side effects, in a block and its regions."""
     last = block.last
     left = None if last is None else last.previous
     while left is not None:

@@ -38,7 +38,7 @@ from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
 from gspmd.transforms.decide.joined_slices import join_slices
 from gspmd.transforms.decide.layout import is_open, laid_out
 from gspmd.transforms.decide.objective import objective_for
-from gspmd.transforms.decide.places import ChangedValue, ValuePlaces
+from gspmd.transforms.decide.places import ChangedValue, ValueTable
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Solution, solve
 from gspmd.transforms.decide.work import WorkBook
@@ -129,7 +129,7 @@ def decide(
         annotated = AnnotatedProgram(module)
     work = WorkBook(every_row(), context_of(module))
     rules = RuleBook(work.table, replicate_unsupported)
-    places = ValuePlaces(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
+    places = ValueTable(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
 
     def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
         objective = objective_for(planned_for(target, annotated.mesh))

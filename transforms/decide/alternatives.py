@@ -13,11 +13,11 @@ from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.paths.placements import Floats, Ints
 
-MOST_WAYS_TOLD = 32
+MAX_ALTERNATIVES = 32
 """The number of candidates listed for an operation, the cheapest of possibly hundreds."""
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """A strategy: the shardings of operands and results, the bytes that a device sends for it, and its cost.
 
     `time_s` is the cost under the objective, including arithmetic and memory traffic.
@@ -36,20 +36,20 @@ class Alternatives:
         self._problem, self._states = problem, states
         self._bytes = PriceBook(problem.parts, BYTES_ALONE.hardware)
 
-    def of(self, op: Op) -> list[Way]:
+    def of(self, op: Op) -> list[Strategy]:
         """The candidates, the cheapest first. A reshard for another operation costs nothing here."""
         problem = self._problem
         ways, times = problem.class_of[op.index], problem.places.place[op.index].times
         chosen = self._states[problem.op_variable[op.index]]
         cost_s = ways.cost_s + self._moves(op, problem.prices)
         listed = [int(n) for n in np.argsort(cost_s, kind="stable") if cost_s[n] < NEVER_S or n == chosen]
-        told = sorted({*listed[:MOST_WAYS_TOLD], chosen}, key=listed.index)
+        told = sorted({*listed[:MAX_ALTERNATIVES], chosen}, key=listed.index)
         sent = self._moves(op, self._bytes)
         found = []
         for n in told:
             shardings = problem.shardings_of(op, n)
             bytes_ = sent[n] + self._inside(op, shardings)
-            found.append(Way(shardings, times * bytes_, times * cost_s[n], n == chosen))
+            found.append(Strategy(shardings, times * bytes_, times * cost_s[n], n == chosen))
         return found
 
     def _moves(self, op: Op, prices: PriceBook) -> Floats:

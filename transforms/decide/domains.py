@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.places import ValuePlaces
+from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.paths.placements import AxisParts, Bools, Ints, Placements
@@ -36,7 +36,7 @@ class Domain:
         return found
 
 
-def uneven_in(places: ValuePlaces, parts: AxisParts) -> Uneven:
+def uneven_in(places: ValueTable, parts: AxisParts) -> Uneven:
     """The uneven shardings of propagation; no others are candidates, because padding is sent and computed with."""
     found: set[tuple[int, int]] = set()
     seen: set[tuple[TensorType, TensorSharding]] = set()
@@ -58,7 +58,7 @@ class Domains:
     """
 
     def __init__(
-        self, places: ValuePlaces, parts: AxisParts, sums: Sums, fits: Callable[[int], Bools], loop_bytes: float,
+        self, places: ValueTable, parts: AxisParts, sums: Sums, fits: Callable[[int], Bools], loop_bytes: float,
         values_stay: bool,
     ) -> None:  # fmt: skip
         self._places, self._parts, self._sums, self._fits = places, parts, sums, fits

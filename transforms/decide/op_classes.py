@@ -15,10 +15,10 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.decide.domains import Domains
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.places import ValuePlaces
+from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.sums import Sums
-from gspmd.transforms.decide.ways import Allowed, RuleWays, WaysBook
+from gspmd.transforms.decide.ways import Allowed, Strategies, StrategyBook
 from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes, touched_parts
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.op_info import OpInfo
@@ -70,7 +70,7 @@ class OpClasses:
     """The classes of a program's operations, with the cost of each strategy under the objective."""
 
     def __init__(
-        self, places: ValuePlaces, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook, ways: WaysBook,
+        self, places: ValueTable, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook, ways: StrategyBook,
         objective: Objective,
     ) -> None:  # fmt: skip
         self._places, self._work, self._domains, self._sums = places, work, domains, sums
@@ -111,7 +111,7 @@ class OpClasses:
                 cost_s = cost_s + np.where(numbers == reference, 0.0, self._objective.surprise_s)
         return OpClass(len(self._known), tensors, cost_s, inside)
 
-    def _all_ways(self, kind: _OpKind) -> Iterator[tuple[RuleWays, Floats]]:
+    def _all_ways(self, kind: _OpKind) -> Iterator[tuple[Strategies, Floats]]:
         """The strategies and their costs, by every rule of the operation."""
         for rule in (kind.rule, *self._work.other_rules(kind.info)):
             if rule.inference is None:
@@ -146,14 +146,14 @@ class OpClasses:
 
     # ---- costs of strategies ----
 
-    def _work_s(self, kind: _OpKind, ways: RuleWays) -> Floats:
+    def _work_s(self, kind: _OpKind, ways: Strategies) -> Floats:
         """Seconds of arithmetic or memory traffic on one device, whichever is longer."""
         time_s, flops = self._traffic_s(kind, ways), self._work.flops_of(kind.info)
         if flops:
             time_s = np.maximum(time_s, ways.share * (flops / self._hardware.flops_of(kind.info.operands[0].element)))
         return time_s
 
-    def _traffic_s(self, kind: _OpKind, ways: RuleWays) -> Floats:
+    def _traffic_s(self, kind: _OpKind, ways: Strategies) -> Floats:
         """Seconds of memory traffic on one device."""
         held = [
             self._table(len(type_.shape), kind).local(type_.shape, numbers) * element_bytes(type_.element)
@@ -165,7 +165,7 @@ class OpClasses:
         found: Floats = np.zeros(len(ways.share)) + touched / self._hardware.memory_bytes_per_s
         return found
 
-    def _with_local_forms(self, kind: _OpKind, ways: RuleWays, cost_s: Floats) -> tuple[RuleWays, Floats]:
+    def _with_local_forms(self, kind: _OpKind, ways: Strategies, cost_s: Floats) -> tuple[Strategies, Floats]:
         """The strategies with a local form, and the seconds of its communication.
 
         If it communicates, only strategies along axes that already split some tensor.
@@ -195,7 +195,7 @@ class OpClasses:
         local = self._work.local_form(rule, kind.info, shardings[:count], shardings[count:])
         return None if local is None else sum(sent.time_s(self._hardware) for sent in local)
 
-    def _as_it_is(self, kind: _OpKind, numbers: list[int]) -> tuple[RuleWays, Floats] | None:
+    def _as_it_is(self, kind: _OpKind, numbers: list[int]) -> tuple[Strategies, Floats] | None:
         """The strategy closest to the current and needed placements, for operations not limited by factors."""
         definition = definition_of(self._work.table, kind.info)
         shardings = self._shardings(kind, numbers)
@@ -205,11 +205,11 @@ class OpClasses:
         elif kind.rule.inference is None:
             return None
         takes_any = nearest is not None
-        ways = RuleWays(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))
+        ways = Strategies(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))
         sent_s = self._sent_s(kind, kind.rule, numbers) if takes_any else 0.0
         return None if sent_s is None else (ways, self._work_s(kind, ways) + sent_s)
 
-    def _taken_apart(self, kind: _OpKind) -> tuple[RuleWays, Floats] | None:
+    def _taken_apart(self, kind: _OpKind) -> tuple[Strategies, Floats] | None:
         """The strategies that keep summands partial along some axes, for a value that is split into summands."""
         if not is_taking_apart(kind.info) or kind.reference[0] < 0:  # a constant is computed on every device
             return None
@@ -221,12 +221,12 @@ class OpClasses:
         numbers = table.with_sums(np.full(len(masks), row), masks)
         numbers = numbers[numbers >= 0]
         tensors = numbers, np.full(len(numbers), kind.placed[1])
-        found = RuleWays(kind.rule, tensors, np.ones(len(numbers)), np.zeros(len(numbers), bool))
+        found = Strategies(kind.rule, tensors, np.ones(len(numbers)), np.zeros(len(numbers), bool))
         return found, np.zeros(len(numbers))
 
     # ---- repeated work ----
 
-    def _add_repeated(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]]) -> None:
+    def _add_repeated(self, kind: _OpKind, found: list[tuple[Strategies, Floats]]) -> None:
         """Charge strategies of contractions for work that devices repeat beyond that of propagation."""
         counted = traits_of(kind.info.name).flops
         if counted is None or counted.kind not in CONTRACTIONS:
@@ -236,7 +236,7 @@ class OpClasses:
         for ways, cost_s in found:
             cost_s += self._objective.repeated * whole_s * np.maximum(ways.share - least, 0.0)
 
-    def _share_as_it_is(self, kind: _OpKind, found: list[tuple[RuleWays, Floats]], whole_s: float) -> float:
+    def _share_as_it_is(self, kind: _OpKind, found: list[tuple[Strategies, Floats]], whole_s: float) -> float:
         """A device's share of the arithmetic with the shardings of propagation.
 
         Arithmetic counts even if memory traffic dominates, so that small contractions are shared, too.

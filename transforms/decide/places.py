@@ -22,7 +22,7 @@ from gspmd.transforms.ops.rules import RuleBook
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ValuePlace:
+class Consumer:
     """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
 
     A free result of the program wants a value like itself, but evenly split. The place is in the block number `block`,
@@ -57,7 +57,7 @@ class ChangedValue:
     after: TensorSharding
 
 
-class ValuePlaces:
+class ValueTable:
     """The places of a program whose shardings are complete, as lists and dictionaries by the number of a value.
 
     `sharding` is that of each value, as it is decided so far. A value that a loop carries has one, whatever it is
@@ -86,8 +86,8 @@ class ValuePlaces:
         count = len(self.program.value_type)
         self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
         self.is_free = [False] * count
-        self.uses: list[list[ValuePlace]] = [[] for _ in range(count)]
-        self.needs: dict[int, list[ValuePlace]] = {}
+        self.uses: list[list[Consumer]] = [[] for _ in range(count)]
+        self.needs: dict[int, list[Consumer]] = {}
         self.maker: dict[int, Op] = {}
         self.boundary: dict[int, int] = {}
         self.free_results: dict[int, int] = {}
@@ -96,11 +96,11 @@ class ValuePlaces:
         self.handed_on: set[int] = set()
         self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
         self._limits: dict[int, TensorSharding] = {}  # what a constraint with open dimensions asks of its result
-        self.place: dict[int, ValuePlace] = {}
+        self.place: dict[int, Consumer] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
         self.rule_number: dict[int, int] = {}
-        self.same: dict[int, ValuePlace] = {}
+        self.same: dict[int, Consumer] = {}
         self.again: dict[int, list[int]] = {}
         self._order = self._blocks = 0
         self._copies = 1.0  # of the operation that is read
@@ -268,7 +268,7 @@ class ValuePlaces:
         """Whether two values are defined in one block."""
         return self._home[value] == self._home[other]
 
-    def all(self) -> list[ValuePlace]:
+    def all(self) -> list[Consumer]:
         """Every place, in the order of the program."""
         needs = [use for uses in self.needs.values() for use in uses]
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
@@ -338,7 +338,7 @@ class ValuePlaces:
     def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
         self.held[op.index] = held
         self.rule_number[op.index] = self._rules.of_op(op.info, op.ir)
-        use = self.place[op.index] = ValuePlace(self._order, block, times, op, copies=self._copies)
+        use = self.place[op.index] = Consumer(self._order, block, times, op, copies=self._copies)
         for value in dict.fromkeys(op.operands):
             self.uses[value].append(use)
         runs = tuple([self._loops.runs_with(self._home[value]) for value in op.operands])
@@ -394,13 +394,13 @@ class ValuePlaces:
         self._order += 1
         for value, need in zip(values, needs, strict=True):
             like = value if need is None else -1
-            self.uses[value].append(ValuePlace(self._order, block, times, None, value, need, like, self._copies))
+            self.uses[value].append(Consumer(self._order, block, times, None, value, need, like, self._copies))
 
     def _want_alike(self, values: Iterable[int], others: Iterable[int], block: int, times: int) -> None:
         """Record that each value is needed with the sharding of another one."""
         self._order += 1
         for value, other in zip(values, others, strict=True):
-            place = ValuePlace(self._order, block, times, None, value, None, other, self._copies)
+            place = Consumer(self._order, block, times, None, value, None, other, self._copies)
             self.uses[value].append(place)
             self.uses[other].append(place)
 

@@ -21,12 +21,12 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.op_classes import OpClass, OpClasses
-from gspmd.transforms.decide.places import ValuePlace, ValuePlaces
+from gspmd.transforms.decide.places import Consumer, ValueTable
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.solver import Problem
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.tables import Tables
-from gspmd.transforms.decide.ways import WaysBook
+from gspmd.transforms.decide.ways import StrategyBook
 from gspmd.transforms.decide.widened import moved_types
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.ir.program import Op
@@ -34,7 +34,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints
 
 
-class HandedOn(NamedTuple):
+class DirectValue(NamedTuple):
     """A value without a variable: the tensor `made` of one operation, and the operand `taken` of another."""
 
     maker: Op
@@ -43,7 +43,7 @@ class HandedOn(NamedTuple):
     taken: int
 
 
-class _Targets(NamedTuple):
+class _TargetDomain(NamedTuple):
     """Placements to which values are resharded, and their key."""
 
     key: Hashable
@@ -57,7 +57,7 @@ class Copy(NamedTuple):
     optional: int | None = None
 
 
-class TakenFrom(NamedTuple):
+class ReshardSource(NamedTuple):
     """The source of a value's reshards: the value before its constraints, and the copies that these make."""
 
     value: int
@@ -75,7 +75,7 @@ class ProblemBuilder:
 
     def __init__(
         self,
-        places: ValuePlaces,
+        places: ValueTable,
         work: WorkBook,
         objective: Objective,
         values_stay: bool = False,
@@ -89,14 +89,14 @@ class ProblemBuilder:
         needs = {use.need for uses in places.needs.values() for use in uses if use.need is not None}
         self.parts = AxisParts(places.annotated.mesh, {*places.sharding, *places.results, *needs})
         self.prices, self.tables = PriceBook(self.parts, self.objective.hardware), Tables()
-        ways, sums = WaysBook(self.parts, uneven_in(places, self.parts)), Sums(places)
+        ways, sums = StrategyBook(self.parts, uneven_in(places, self.parts)), Sums(places)
         self.domains = Domains(places, self.parts, sums, ways.fits, objective.hardware.loop_bytes, values_stay)
         self._classes = OpClasses(places, work, self.domains, sums, self.prices, ways, objective)
         self.problem = Problem(self.tables)
         self.variable_of: dict[int, int] = {}
         self.op_variable: dict[int, int] = {}
         self.class_of: dict[int, OpClass] = {}
-        self.handed_on: dict[int, HandedOn] = {}
+        self.handed_on: dict[int, DirectValue] = {}
         self._moved = moved
         self.optional_orders = {places.same[each].order for results in places.optional.values() for each in results}
         self._alike = _alike_in_layers(places) | dict(alike or {})
@@ -164,7 +164,7 @@ class ProblemBuilder:
         domain, bit = self.domains.of(source.value), places.optional[places.carried[source.value]].index(constraint)
         target = self.domains.table(place.value).number(places.sharding[constraint])
         table = self._moves(
-            self.types[place.value], domain, source.copies, _Targets(("need", target), np.array([target]))
+            self.types[place.value], domain, source.copies, _TargetDomain(("need", target), np.array([target]))
         )
         taken = tables.number(
             ("optional", table, domain.key, bit), lambda: np.where(domain.is_taken(bit), tables[table][:, 0], 0.0)
@@ -227,7 +227,7 @@ class ProblemBuilder:
             found = self._same[key] = np.array_equal(left, right)
         return found
 
-    def _ends(self, value: int) -> HandedOn | None:
+    def _ends(self, value: int) -> DirectValue | None:
         """The producer and the consumer of a value with exactly one use."""
         if value not in self._looked_at:
             self._looked_at.add(value)
@@ -236,7 +236,7 @@ class ProblemBuilder:
                 self.handed_on[value] = ends
         return self.handed_on.get(value)
 
-    def _find_ends(self, value: int) -> HandedOn | None:
+    def _find_ends(self, value: int) -> DirectValue | None:
         places, uses = self.places, self.places.uses[value]
         user = uses[0].op if len(uses) == 1 else None
         if user is None or user.operands.count(value) != 1 or places.runs[user.index]:
@@ -244,11 +244,11 @@ class ProblemBuilder:
         if not places.is_made_and_taken(value):
             return None
         maker = places.maker[value]
-        return HandedOn(maker, len(maker.operands) + maker.results.index(value), user, user.operands.index(value))
+        return DirectValue(maker, len(maker.operands) + maker.results.index(value), user, user.operands.index(value))
 
     # ---- operations ----
 
-    def _add_op(self, place: ValuePlace) -> None:
+    def _add_op(self, place: Consumer) -> None:
         op, tables = place.op, self.tables
         assert op is not None, "it is the place of an operation"
         ways, times = self._classes.of(op), place.times * place.copies
@@ -270,7 +270,7 @@ class ProblemBuilder:
             if self._ends(value) is None:
                 self._leave(value, number, op, times)
 
-    def _hand_on(self, value: int, ends: HandedOn, times: float) -> None:
+    def _hand_on(self, value: int, ends: DirectValue, times: float) -> None:
         """Charge the reshard of a value between its producer and its only consumer."""
         made, needed, type_ = self.class_of[ends.maker.index], self.class_of[ends.user.index], self.types[value]
         sources, targets, table = made.tensors[ends.made], needed.tensors[ends.taken], self.domains.table(value)
@@ -286,7 +286,7 @@ class ProblemBuilder:
         source = self.source(value, self.places.place[op.index].order)
         count, times = runs[indices[0]] if runs else 1, times * self._moved(value)
         for position, index in enumerate(indices):
-            targets = _Targets(("to", ways.key, index), ways.tensors[index])
+            targets = _TargetDomain(("to", ways.key, index), ways.tensors[index])
             table = self._moves(self.types[value], self.domains.of(source.value), source.copies, targets)
             for other in indices[:position]:
                 table = self._unless_same(table, ways, index, other)
@@ -297,7 +297,7 @@ class ProblemBuilder:
             else:
                 self._connect(source.value, self.op_variable[op.index], self.tables.times(table, times))
 
-    def _before_loop(self, table: int, value: int, targets: _Targets, count: int) -> int:
+    def _before_loop(self, table: int, value: int, targets: _TargetDomain, count: int) -> int:
         """The costs of reshards that run once before a loop, if their results need little memory."""
 
         def make() -> Floats:
@@ -338,7 +338,7 @@ class ProblemBuilder:
 
     # ---- reshards ----
 
-    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Copy, ...], targets: _Targets) -> int:
+    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Copy, ...], targets: _TargetDomain) -> int:
         """The table of reshards from the states of a domain to others, or from a copy if that is cheaper."""
 
         def make() -> Floats:
@@ -351,11 +351,11 @@ class ProblemBuilder:
         name = "moves", type_, domain.key, tuple([(copy.key, optional) for copy, optional in copies]), targets.key
         return self.tables.number(name, make)
 
-    def source(self, value: int, before: int | None = None) -> TakenFrom:
+    def source(self, value: int, before: int | None = None) -> ReshardSource:
         """The source of a value's reshards and the copies that constraints have made, before a place or at all."""
         places, root = self.places, self.places.constrained(value)
         if places.is_free[root]:
-            return TakenFrom(value, ())
+            return ReshardSource(value, ())
         optional = {each: bit for bit, each in enumerate(places.optional.get(places.carried[root], ()))}
         is_fixed = not places.may_change(root)
         found, pending = [], [root]
@@ -368,7 +368,7 @@ class ProblemBuilder:
                 # The common placement of a fixed value is a variable anyway, and may be that of a constraint.
                 if is_made and not (is_fixed and again in optional):
                     found.append(Copy(self.domains.of(again), optional.get(again)))
-        return TakenFrom(root, tuple(found))
+        return ReshardSource(root, tuple(found))
 
     def _is_shared(self, value: int) -> bool:
         """Whether a fixed value, or the result of its constraints, has several consumers."""
@@ -409,7 +409,7 @@ class ProblemBuilder:
         return False
 
     def _take_copy(
-        self, value: int, table: int, targets: _Targets, variable: int | None, times: float, count: int
+        self, value: int, table: int, targets: _TargetDomain, variable: int | None, times: float, count: int
     ) -> None:  # fmt: skip
         """Bring a fixed value to what is needed, in each state of a variable or at all, from what it was moved to for
         several places, or from itself.
@@ -437,7 +437,7 @@ class ProblemBuilder:
             found = self._copies[value] = self._once(
                 value, ("copy", own.key, domain.key), lambda: self.problem.variable(len(domain.numbers) + 1)
             )
-            targets = _Targets(("copy", domain.key), domain.numbers)
+            targets = _TargetDomain(("copy", domain.key), domain.numbers)
             moves = self._moves(self.types[value], own, (), targets)
             if count > 1:
                 moves = self._before_loop(moves, value, targets, count)
@@ -449,18 +449,18 @@ class ProblemBuilder:
 
     # ---- needs besides operations ----
 
-    def _add_need(self, use: ValuePlace) -> None:
+    def _add_need(self, use: Consumer) -> None:
         """Charge the reshard of a value to a need that is not an operation: a placement, or that of another value."""
         places, tables, source = self.places, self.tables, self.source(use.value, use.order)
         root, other = source.value, places.carried[use.like] if use.need is None else -1
         if use.need is not None:
             target = self.domains.table(use.value).number(use.need)
-            targets = _Targets(("need", target), np.array([target]))
+            targets = _TargetDomain(("need", target), np.array([target]))
         elif use.like == use.value or places.carried[root] == other:
             return
         else:
             goal = self.domains.of(other)
-            targets = _Targets(("like", goal.key), goal.numbers)
+            targets = _TargetDomain(("like", goal.key), goal.numbers)
         moves = self._moves(self.types[use.value], self.domains.of(root), source.copies, targets)
         times = use.times * use.copies * self._moved(use.value)
         table = tables.times(moves, times)
@@ -484,7 +484,7 @@ class ProblemBuilder:
                 table = self._moves(self.types[value], self.domains.of(value), (), self._ends_of(value))
                 self.problem.add(self._variable(value), self.tables.least_of_rows(table))
 
-    def _ends_of(self, value: int) -> _Targets:
+    def _ends_of(self, value: int) -> _TargetDomain:
         """Where a free result is to lie: as arguments of its type do if there are some, or anywhere; but finished, and
         evenly split.
         """
@@ -494,7 +494,7 @@ class ProblemBuilder:
         if not found:
             found = sorted({*domain.numbers[self._is_end(domain, shape)].tolist(), *self._evenly(domain, shape)})
         numbers = np.array(found, np.int64)
-        return _Targets(("ends", numbers.tobytes()), numbers)
+        return _TargetDomain(("ends", numbers.tobytes()), numbers)
 
     def _is_end(self, domain: Domain, shape: tuple[int, ...]) -> Bools:
         """The states in which a result of the program may be returned."""
@@ -529,7 +529,7 @@ def _is_part(sharding: TensorSharding, of: TensorSharding) -> bool:
     return not of.unreduced and all(starts_with(axes, held) for axes, held in pairs)
 
 
-def _alike_in_layers(places: ValuePlaces) -> dict[int, Hashable]:
+def _alike_in_layers(places: ValueTable) -> dict[int, Hashable]:
     """The positions of values in their repeated layers; values at equal positions are decided alike."""
     program = places.program
     arguments, found = set(program.body.arguments), dict[int, Hashable]()

@@ -33,7 +33,7 @@ FEW = 2.0
 FEWER = 0.5
 """The fraction of remaining states below which the others are removed, which takes about as long as a round."""
 
-MOST_STATES = 1 << 14
+MAX_STATES = 1 << 14
 """The largest number of states of two variables that are merged, which bounds the size of tables."""
 
 
@@ -152,7 +152,7 @@ class _Elimination:
                     return
                 if not self._make_two(v, queue):
                     return
-            if exactly and math.prod(self.sizes[u] for u in near) > MOST_STATES:
+            if exactly and math.prod(self.sizes[u] for u in near) > MAX_STATES:
                 return
             self._gone[v] = 1
             for u in self._eliminate(v):
@@ -172,7 +172,7 @@ class _Elimination:
         """Merge neighbors of a variable until two are left; returns whether these have few enough states."""
         while len(self.neighbours[v]) > 2:
             a, b = sorted(self.neighbours[v], key=lambda u: self.sizes[u])[:2]
-            if self.sizes[a] * self.sizes[b] > MOST_STATES:
+            if self.sizes[a] * self.sizes[b] > MAX_STATES:
                 return False
             joint = self._merge(a, b)
             heapq.heappush(queue, (len(self.neighbours[joint]), joint))

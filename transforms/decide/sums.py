@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gspmd.dialect.rule import REDUCTION
 from gspmd.transforms.decide.linear import linear_operands
-from gspmd.transforms.decide.places import ValuePlace, ValuePlaces
+from gspmd.transforms.decide.places import Consumer, ValueTable
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.program import WHILE, Op
 from gspmd.transforms.ir.reducers import is_zero
@@ -13,7 +13,7 @@ from gspmd.transforms.ir.reducers import is_zero
 class Sums:
     """The values of a program that may be partial, computed on demand."""
 
-    def __init__(self, places: ValuePlaces) -> None:
+    def __init__(self, places: ValueTable) -> None:
         self._places = places
         self._linear: dict[int, tuple[int, ...]] = {}
         self._comes_apart: dict[int, bool] = {}
@@ -81,7 +81,7 @@ class Sums:
         uses = places.uses[value]
         return value not in places.free_ends and bool(uses) and all(self._takes_summands(use) for use in uses)
 
-    def _takes_summands(self, use: ValuePlace) -> bool:
+    def _takes_summands(self, use: Consumer) -> bool:
         if use.op is None:
             return use.like >= 0 and use.like in self._places.names and self.comes_apart(use.like)
         return bool(self.linear(use.op)) or is_taking_apart(use.op.ir)

@@ -19,12 +19,12 @@ from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints
 Allowed: TypeAlias = tuple[tuple[int, ...], ...]
 """By factor, the numbers of the axis lists that may split it."""
 
-MOST_WAYS = 512
+MAX_STRATEGIES = 512
 """The largest number of strategies of an operation if the mesh has many parts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RuleWays:
+class Strategies:
     """The strategies of an operation under a rule: `tensors[t]` are the placements of a tensor, `share` is a device's
     share of the arithmetic, `moves_inside` whether the local form communicates.
     """
@@ -34,13 +34,13 @@ class RuleWays:
     share: Floats
     moves_inside: Bools
 
-    def taken(self, kept: Bools | Ints) -> RuleWays:
+    def taken(self, kept: Bools | Ints) -> Strategies:
         """A subset of them."""
         tensors = tuple(each[kept] for each in self.tensors)
-        return RuleWays(self.rule, tensors, self.share[kept], self.moves_inside[kept])
+        return Strategies(self.rule, tensors, self.share[kept], self.moves_inside[kept])
 
 
-class WaysBook:
+class StrategyBook:
     """The strategies of rules, memoized. `uneven` are sizes with the axis lists that may split them unevenly."""
 
     def __init__(self, parts: AxisParts, uneven: frozenset[tuple[int, int]]) -> None:
@@ -48,7 +48,7 @@ class WaysBook:
         self._fits: dict[int, Bools] = {}
         self._evens: dict[int, Bools] = {}
         self._shares: dict[int, Floats] = {}
-        self._known: dict[tuple[OpShardingRule, Axes, tuple[int, ...], Allowed | None, bool], RuleWays] = {}
+        self._known: dict[tuple[OpShardingRule, Axes, tuple[int, ...], Allowed | None, bool], Strategies] = {}
         lists = {each: number for number, each in enumerate(parts.lists)}
         self._joined = np.array([[lists.get(a + b, -1) for b in parts.lists] for a in parts.lists], np.int64)
 
@@ -84,7 +84,7 @@ class WaysBook:
     def of(
         self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...] = (), allowed: Allowed | None = None,
         may_pad: bool = False,
-    ) -> RuleWays:  # fmt: skip
+    ) -> Strategies:  # fmt: skip
         """All strategies; for partial `linear` operands, also those that keep the result partial.
 
         If the mesh has many parts, factors are split only over their `allowed` lists. With `may_pad`, factors may be
@@ -98,7 +98,7 @@ class WaysBook:
 
     def _make(
         self, rule: OpShardingRule, manual: Axes, linear: tuple[int, ...], allowed: Allowed | None, may_pad: bool
-    ) -> RuleWays:  # fmt: skip
+    ) -> Strategies:  # fmt: skip
         parts, kinds = self.parts, rule.kinds
         factors = [f for f, (kind, n) in enumerate(zip(kinds, rule.sizes, strict=True)) if kind is not NEED_REPLICATION]
         factors = [f for f in factors if rule.sizes[f] > 1]
@@ -133,7 +133,7 @@ class WaysBook:
             numbers = rows if partial is None else parts.of(len(mapping), manual).with_sums(rows, partial)
             valid &= numbers >= 0
             tensors.append(numbers)
-        return RuleWays(rule, tuple(tensors), share, moves_inside).taken(valid)
+        return Strategies(rule, tuple(tensors), share, moves_inside).taken(valid)
 
     def _listed(self, count: int, factors: list[int], allowed: Allowed, is_linear: bool) -> tuple[Ints, Ints]:
         """The axis lists of all factors in every strategy, and the partial axes, as bits."""
@@ -145,7 +145,7 @@ class WaysBook:
                 for each in allowed[factor]
                 if not mask & int(self.parts.excluded[each])
             ]
-            rows, masks = [row for row, _ in grown[:MOST_WAYS]], [mask for _, mask in grown[:MOST_WAYS]]
+            rows, masks = [row for row, _ in grown[:MAX_STRATEGIES]], [mask for _, mask in grown[:MAX_STRATEGIES]]
         left = [0] * len(rows)
         for row, mask in list(zip(rows, masks, strict=True)) if is_linear else ():
             for sums in self.parts.sums:

@@ -7,8 +7,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import NOT_TAKEN, RUNS, THROUGH
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.places import ChangedValue, ValuePlace
-from gspmd.transforms.decide.problem import HandedOn, ProblemBuilder
+from gspmd.transforms.decide.places import ChangedValue, Consumer
+from gspmd.transforms.decide.problem import DirectValue, ProblemBuilder
 
 
 def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:
@@ -42,7 +42,7 @@ def _sharding(builder: ProblemBuilder, value: int, state: int) -> TensorSharding
     return domain.table.sharding(int(domain.numbers[state]))
 
 
-def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: HandedOn) -> TensorSharding:
+def _handed_on(builder: ProblemBuilder, states: list[int], value: int, ends: DirectValue) -> TensorSharding:
     """The sharding of a value with one producer and one consumer: as produced, unless it is partial."""
     table = builder.domains.table(value)
     made, needed = (
@@ -93,7 +93,7 @@ def _write_ways(builder: ProblemBuilder, states: list[int], not_taken: set[int])
 def _through(
     builder: ProblemBuilder,
     states: list[int],
-    place: ValuePlace,
+    place: Consumer,
     value: int,
     ends: tuple[TensorSharding, TensorSharding],
 ) -> TensorSharding | None:

@@ -1,4 +1,4 @@
-"""The regions of operations such as sort and reduce, taken into new ones."""
+"""Copies of the regions of operations such as sort and reduce."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gspmd.transforms.ir.types import TensorType
 
 
 def inline_body(emit: Builder, block: Block, arguments: Sequence[Value]) -> list[Value]:
-    """Repeat a block's operations for these arguments; returns what it returns."""
+    """Copy the operations of a block for these arguments; returns its results."""
     return block.copy_to(emit.point, arguments)
 
 
@@ -23,13 +23,13 @@ def op_with_body(
     body: Body,
     **attributes: Attribute | None,
 ) -> list[Value]:
-    """An operation with one region, whose block takes `arguments` and returns what `body` makes of them."""
+    """An operation with one region, whose block takes `arguments` and returns the results of `body`."""
     block = emit.block(arguments, body)
     return emit.create(name, operands, results, attributes, [block]).results
 
 
 def mapped(emit: Builder, block: Block, operands: Sequence[Value]) -> list[Value]:
-    """A reducer's block applied to every element: of accumulated values and as many new ones, all of one shape."""
+    """The block of a reducer applied elementwise to accumulated and new values, all of one shape."""
     scalars = [argument.type for argument in block.arguments]
     results = [value.type for value in operands[: len(operands) // 2]]
     dimensions = emit.i64s(range(len(results[0].shape)))

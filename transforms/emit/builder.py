@@ -17,9 +17,9 @@ from gspmd.transforms.ir.operations import Attribute, Block, Location, Operation
 from gspmd.transforms.ir.reducers import Number, reducer_operation, splat
 from gspmd.transforms.ir.types import TensorType, Types, element_bytes
 
-_LAYOUT = "LayoutConstraint"  # a custom call that XLA knows on every platform; it computes nothing
+_LAYOUT = "LayoutConstraint"  # a custom call without effect that XLA has on every platform
 Body = Callable[[list[Value]], Sequence[Value]]
-"""What makes the values that a block returns of those it is given."""
+"""A function from the arguments of a block to the values that it returns."""
 
 
 class Builder:
@@ -31,18 +31,18 @@ class Builder:
         self.location: Location = ir.Location.unknown(context)
         self._types = Types(context)
         self._windows: set[Value] = set()
-        self.also: dict[str, Attribute] = {}  # attributes of whatever is created
+        self.also: dict[str, Attribute] = {}  # attributes of all created operations
 
     def op(
         self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Attribute | None
     ) -> Value:
-        """Create an operation of one result, and return that."""
+        """Create an operation with one result, and return the result."""
         return self.create(name, operands, results, attributes).result
 
     def ops(
         self, name: str, operands: Sequence[Value], results: Sequence[TensorType], **attributes: Attribute | None
     ) -> list[Value]:
-        """Create an operation of any number of results, and return these."""
+        """Create an operation with any number of results, and return them."""
         return self.create(name, operands, results, attributes).results
 
     def create(
@@ -53,9 +53,9 @@ class Builder:
         attributes: Mapping[str, Attribute | None],
         regions: Sequence[Block] = (),
     ) -> Operation:
-        """Create an operation, with the attributes that are not None, and return it.
+        """Create an operation, with those attributes that are not None, and return it.
 
-        Raises Unsupported for results of more elements than runtimes count, as padding may make them.
+        Raises Unsupported for results with more elements than runtimes can count, which padding may cause.
         """
         for type_ in results:
             if math.prod(type_.shape) > MAX_ELEMENTS:
@@ -67,11 +67,11 @@ class Builder:
         return Operation(name, operands, results, given, self.location, regions).insert(self.point)
 
     def mlir_type(self, type_: TensorType) -> ir.Type:
-        """The type as MLIR's, which attributes are made of."""
+        """The type as an MLIR type, for attributes."""
         return self._types.write(type_)
 
     def block(self, arguments: Sequence[TensorType], body: Body) -> Block:
-        """A block that takes values of these types and returns what `body` makes of them."""
+        """A block that takes values of these types and returns the results of `body`."""
         block = Block(arguments, [self.location] * len(arguments))
         point, self.point = self.point, Point(block)
         also, self.also = self.also, {}
@@ -99,7 +99,7 @@ class Builder:
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, self.context), value)
 
     def constant(self, type_: TensorType, value: Number) -> Value:
-        """A uniform constant; `value` is a number or a word that `splat` knows."""
+        """A splat constant; `value` is a number or a word for `splat`."""
         if type_.element.startswith("complex<"):
             real = 0 if value == "zero" else value
             if isinstance(real, str):
@@ -122,7 +122,7 @@ class Builder:
         )
 
     def all_of(self, tests: Sequence[Value]) -> Value:
-        """Whether all of some booleans, at least one, are true."""
+        """The conjunction of one or more booleans."""
         return functools.reduce(lambda left, right: self.binary("and", left, right), tests)
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
@@ -138,13 +138,13 @@ class Builder:
         return self.op("stablehlo.transpose", [value], [result], permutation=self.i64s(permutation))
 
     def element_of(self, table: npt.NDArray[np.int64], index: Value) -> Value:
-        """The i32 in a table at an index, a scalar i32."""
+        """The element of an i32 table at an index, a scalar."""
         content = ir.DenseElementsAttr.get(table.astype(np.int32), context=self.context)
         constant = self.op("stablehlo.constant", [], [TensorType(table.shape, "i32")], value=content)
         return self.reshape(self.dynamic_slice(constant, [index], (1,)), ())
 
     def partition_named(self, names: npt.NDArray[np.int64]) -> Value:
-        """The name that each partition has in a table, of the type of `stablehlo.partition_id`."""
+        """The id of each partition in a table, with the type of `stablehlo.partition_id`."""
         own = self.op("stablehlo.partition_id", [], [TensorType((), "ui32")])
         return self.convert(self.element_of(names, self.convert(own, "i32")), "ui32")
 
@@ -152,7 +152,7 @@ class Builder:
         return self.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.i64s([]))
 
     def slice(self, value: Value, limits: Sequence[int], starts: Sequence[int] = ()) -> Value:
-        """The part of every dimension from its start, by default 0, to its limit."""
+        """The slice of every dimension from its start, by default 0, to its limit."""
         type_ = value.type
         starts = starts or [0] * len(limits)
         shape = tuple(limit - start for start, limit in zip(starts, limits, strict=True))
@@ -168,15 +168,16 @@ class Builder:
         )
 
     def slice_dim(self, value: Value, dim: int, start: int, size: int) -> Value:
-        """`size` elements of one dimension from `start` on."""
+        """A slice of `size` elements of one dimension, beginning at `start`."""
         shape = value.type.shape
         limits = [start + size if d == dim else n for d, n in enumerate(shape)]
         return self.slice(value, limits, [start if d == dim else 0 for d in range(len(shape))])
 
     def dynamic_slice(self, value: Value, starts: Sequence[Value], shape: Sequence[int]) -> Value:
-        """A window of this shape; starts must leave it inside.
+        """A dynamic slice of this shape; the starts must keep it in bounds.
 
-        A slice of the user's stays apart from it: XLA adds up the starts of both without limiting the inner one.
+        A barrier separates it from a dynamic slice of the user: XLA adds the starts of both without clamping the inner
+        one.
         """
         if _starts_anywhere(value) and value not in self._windows:
             value = self.kept_apart(value)
@@ -186,11 +187,11 @@ class Builder:
         return window
 
     def kept_apart(self, value: Value) -> Value:
-        """The value, which the compiler does not look through from here."""
+        """The value behind an optimization barrier."""
         return self.op("stablehlo.optimization_barrier", [value], [value.type])
 
     def laid_out(self, value: Value, order: Sequence[int]) -> Value:
-        """The value with its dimensions in the memory in this order, the major one first, where XLA compiles it."""
+        """The value with this layout, the major dimension first, if XLA compiles the program."""
         index = ir.IndexType.get(self.context)
         minor_to_major = np.array([*order][::-1], np.int64)
         layouts = ir.ArrayAttr.get(
@@ -206,7 +207,7 @@ class Builder:
         )
 
     def pad_to(self, value: Value, shape: Sequence[int]) -> Value:
-        """Extend every dimension at its end to `shape`; what is added is zero."""
+        """Pad every dimension at its end with zeros to `shape`."""
         type_ = value.type
         if type_.shape == tuple(shape):
             return value
@@ -229,9 +230,9 @@ class Builder:
 
 
 def _starts_anywhere(value: Value) -> bool:
-    """Whether a value is a slice whose start depends on data, and part of a dimension that it could begin elsewhere in.
+    """Whether a value is a slice with a data-dependent start that can vary.
 
-    XLA makes such a slice of a gather of one index, and looks through reshapes and transposes.
+    XLA turns a gather of one index into such a slice, and looks through reshapes and transposes.
     """
     op = value.op
     while op is not None and op.name in ("stablehlo.reshape", "stablehlo.transpose"):
@@ -246,5 +247,5 @@ def _starts_anywhere(value: Value) -> bool:
 
 
 def bytes_of(type_: TensorType) -> float:
-    """Bytes of one value of this type."""
+    """The bytes of a value of this type."""
     return math.prod(type_.shape) * element_bytes(type_.element)

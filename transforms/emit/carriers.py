@@ -1,7 +1,7 @@
-"""Values as integers of whole bytes, which a sum with zeros leaves as they are.
+"""Values as integers of whole bytes, which a sum with zeros does not change.
 
-What one device alone has gets to others as a sum. Added as floats, -0.0 would become 0.0 and NaN another NaN, and types
-may have no zero. A token, which nothing can be added to, stands for itself.
+A value of one device is broadcast as a sum. As floats, -0.0 would become 0.0, a NaN might change, and a type may have
+no zero. A token represents itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _INTEGERS = ("i", "ui", "si")
 
 
 def carriers(type_: TensorType) -> list[TensorType]:
-    """The types of the integers that carry a value of this type: two for complex numbers, else one."""
+    """The integer types for a value of this type: two for complex numbers, otherwise one."""
     element = type_.element
     if not type_.is_tensor:
         return [type_]
@@ -44,7 +44,7 @@ def carried(emit: Builder, value: Value) -> list[Value]:
 
 
 def delivered(emit: Builder, integers: Iterator[Value], type_: TensorType) -> Value:
-    """The value that the next integers carry."""
+    """The value represented by the next integers."""
     if type_.element.startswith("complex<"):
         return emit.op("stablehlo.complex", [delivered(emit, integers, _part(type_)) for _ in range(2)], [type_])
     value = next(integers)
@@ -57,10 +57,10 @@ def delivered(emit: Builder, integers: Iterator[Value], type_: TensorType) -> Va
 
 
 def _part(type_: TensorType) -> TensorType:
-    """The type of the real and the imaginary parts."""
+    """The type of the real and imaginary parts."""
     return type_.of_element(type_.element[len("complex<") : -1])
 
 
 def _whole_bytes(element: str) -> str:
-    """The float type of whole bytes that has every value of one; those of less than a byte have no NaN to lose."""
+    """The float type of whole bytes that contains all values of this one; types of less than a byte have no NaN."""
     return element if element_bytes(element) >= 1 else "f32"

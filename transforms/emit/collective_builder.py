@@ -1,4 +1,4 @@
-"""Creating collectives, each with its axes, its cause and its groups of partitions."""
+"""Creating collectives with their axes, cause and replica groups."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gspmd.transforms.ir.operations import Attribute, Location, Operation, Value
 from gspmd.transforms.ir.types import TensorType
 
 KINDS = ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter")
-"""The collectives that partitioned programs have, by their names in StableHLO."""
+"""The collectives in partitioned programs, by their names in StableHLO."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a collective exists: a sentence, and the location of the operation that needs it."""
+    """The reason for a collective: a sentence, and the location of the operation that needs it."""
 
     text: str
     location: Location
@@ -36,9 +36,9 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Participants:
-    """Who takes part in a collective, and why: all groups along `axes`, or pairs of partition ids (`[pairs, 2]`).
+    """The devices and the cause of a collective: all groups along `axes`, or pairs of partition ids (`[pairs, 2]`).
 
-    `combiner` is what is done with what they have, None if it is only handed on.
+    `combiner` is the reduction, or None.
     """
 
     axes: Axes
@@ -48,7 +48,7 @@ class Participants:
 
 
 class CollectiveBuilder(Builder):
-    """Builds the collectives of one mesh. Groups of larger meshes than `list_groups_up_to` name mesh axes."""
+    """Builds the collectives of one mesh. If it has more than `list_groups_up_to` devices, groups name mesh axes."""
 
     def __init__(self, context: ir.Context, mesh: Mesh, list_groups_up_to: int = 64) -> None:
         super().__init__(context)
@@ -58,13 +58,13 @@ class CollectiveBuilder(Builder):
         self._channels = 0
 
     def skip_channels(self, ops: Iterable[Operation]) -> None:
-        """Leave out the channels that these operations have, if they have any."""
+        """Do not use the channels of these operations."""
         self._channels = max([self._channels, *map(channel_of, ops)])
 
     def keep_channels(self, function: Operation, names: Collection[str]) -> None:
-        """Let operations of these names keep their channels.
+        """Operations with these names keep their channels.
 
-        All others of the function get higher ones, as do those that later passes add.
+        All others in the function get higher ones, as do those of later passes.
         """
         with_channel = [op for op in function.walk() if "channel_handle" in op.attributes]
         kept = [op for op in with_channel if op.name in names]
@@ -80,13 +80,13 @@ class CollectiveBuilder(Builder):
         return channel_handle(self._channels, self.context)
 
     def nothing(self, type_: TensorType) -> Value | None:
-        """The value of a type without elements: nothing has to be sent or computed for it. None for other types."""
+        """The value of a type without elements, which needs no communication; None for other types."""
         return None if math.prod(type_.shape) else self.constant(type_, "zero")
 
     def _send(
         self, kind: str, value: Value, result: TensorType, who: Participants, **attributes: Attribute | None
     ) -> Value:
-        """Create the collective `stablehlo.<kind>`, as all are."""
+        """Create the collective `stablehlo.<kind>`; all are created here."""
         if self.also:
             raise Unsupported(
                 "is computed by the host, on parts that other devices have",
@@ -113,7 +113,7 @@ class CollectiveBuilder(Builder):
             if self.mesh.size <= self._list_groups_up_to:
                 found = ir.DenseElementsAttr.get(replica_groups(self.mesh, axes), context=self.context)
             else:
-                # Groups by axis name: their text does not grow with the number of devices.
+                # Groups by axis name: their size does not depend on the number of devices.
                 found = write_group_axes(self.mesh, axes, self.context)
             self._groups[axes] = found
         return found
@@ -126,7 +126,7 @@ class CollectiveBuilder(Builder):
         return self._send("all_reduce", value, value.type, Participants(axes, cause, combiner))
 
     def reduce_scatter(self, value: Value, dim: int, axes: Axes, combiner: str, cause: Cause) -> Value:
-        """Combine over `axes` and keep this device's part of `dim`, which must divide."""
+        """Reduce-scatter over `axes`, split along `dim`, which must be even."""
         result = _resized(value.type, dim, lambda n: n // size_of(axes))
         if (empty := self.nothing(result)) is not None:
             return empty
@@ -162,13 +162,13 @@ class CollectiveBuilder(Builder):
         return self.reshape(self.transpose(gathered, permutation), shape)
 
     def all_to_all(self, value: Value, split: int, concat: int, axes: Axes, cause: Cause) -> Value:
-        """Split dimension `split`, which must divide, over `axes` and gather dimension `concat`."""
+        """Split dimension `split`, which must be even, over `axes` and gather dimension `concat`."""
         count = size_of(axes)
         result = _resized(_resized(value.type, split, lambda n: n // count), concat, lambda n: n * count)
         if (empty := self.nothing(result)) is not None:
             return empty
         if _has_empty_pieces(value, split, count):
-            # XLA makes constants of them and refuses these where their layout is not that of the others.
+            # XLA turns them into constants, and refuses these if their layout differs from the others.
             value = self.kept_apart(value)
         return self._send(
             "all_to_all",
@@ -187,7 +187,7 @@ class CollectiveBuilder(Builder):
 
 
 def _has_empty_pieces(value: Value, dim: int, count: int) -> bool:
-    """Whether one of so many pieces of a dimension is nothing but padding."""
+    """Whether one of so many pieces of a dimension is only padding."""
     op = value.op
     if op is None or op.name != "stablehlo.pad":
         return False
@@ -201,12 +201,12 @@ def _resized(type_: TensorType, dim: int, resize: Callable[[int], int]) -> Tenso
 
 
 def channel_handle(number: int, context: ir.Context) -> ir.Attribute:
-    """The channel of that number, between devices."""
+    """The device-to-device channel with this number."""
     return ir.Attribute.parse(f"#stablehlo.channel_handle<handle = {number}, type = 1>", context)
 
 
 def channel_of(op: Operation) -> int:
-    """The channel of an operation, 0 if it has none."""
+    """The channel number of an operation; 0 for none."""
     if "channel_handle" not in op.attributes:
         return 0
     return int(stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle)

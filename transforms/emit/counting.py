@@ -1,4 +1,4 @@
-"""Building a program that nobody keeps, to know what it sends."""
+"""Building a program only to count its communication."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gspmd.transforms.parsing.mlir import new_context
 
 
 class Sent(NamedTuple):
-    """One collective: its name in StableHLO, the bytes of its operand, and the axes it runs over.
+    """A collective: its name in StableHLO, the bytes of its operand, and its axes.
 
-    `reach` is how far the messages of a permute go along an axis.
+    `reach` is the distance of a permute along an axis.
     """
 
     kind: str
@@ -32,33 +32,33 @@ class Sent(NamedTuple):
 
     @property
     def devices(self) -> int:
-        """The devices of a group."""
+        """The number of devices in a group."""
         return size_of(self.axes)
 
     @property
     def bytes(self) -> float:
-        """Bytes that a device sends."""
+        """The bytes sent per device."""
         return sent_bytes(self.kind, self.local_bytes, self.devices)
 
     def time_s(self, hardware: Hardware) -> float:
-        """Seconds that it takes."""
+        """The time in seconds."""
         return collective_time(self.kind, self.local_bytes, self.devices, hardware, self.axes, self.reach)
 
 
 @functools.lru_cache(maxsize=4096)
 def mesh_along(mesh: Mesh, used: Axes) -> Mesh:
-    """The mesh of the axes that these are of: devices along all others do the same, and need not be counted."""
+    """The mesh of these axes only: devices along the others do the same."""
     return Mesh(tuple((axis.name, axis.size) for axis in mesh.all_axes() if overlap([axis], used)))
 
 
 @functools.cache
 def counting_context() -> ir.Context:
-    """A context for what is counted apart from any program."""
+    """A context for operations outside any program."""
     return new_context()
 
 
 class CountingEmitter(Emitter):
-    """Builds as any emitter does, but keeps of collectives only what they send, in `sent`."""
+    """An emitter that records the traffic of collectives in `sent` instead of building them."""
 
     def __init__(self, context: ir.Context, mesh: Mesh, entry: Block) -> None:
         super().__init__(context, mesh, entry)

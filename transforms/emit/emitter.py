@@ -1,4 +1,4 @@
-"""Building the program of one device: where it is, its parts, its masks and collectives."""
+"""Building the per-device program: shard indices, shards, masks and collectives."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ INDEX = TensorType((), "i32")
 
 
 class Emitter(CollectiveBuilder):
-    """Builds inside one function, whose entry block is `entry`.
+    """Builds in one function, whose entry block is `entry`.
 
-    Indices of shards are computed once, at the top of the function.
+    Shard indices are computed once, at the top of the function.
     """
 
     def __init__(self, context: ir.Context, mesh: Mesh, entry: Block, list_groups_up_to: int = 64) -> None:
         super().__init__(context, mesh, list_groups_up_to)
-        # Everything else in the function may be erased; index computations gather before this operation.
+        # Index computations go before this operation, because any other in the function may be erased.
         self.point = Point.at_begin(entry)
         self._anchor = self.create("stablehlo.partition_id", [], [TensorType((), "ui32")], {})
-        self.held: Axes = ()  # by manual computations around what is built
-        self.apart = False  # whether devices that differ along axes of a manual computation may be elsewhere here
+        self.held: Axes = ()  # by manual computations around the insertion point
+        self.apart = False  # whether control flow may diverge here along axes of a manual computation
         self._made: dict[Hashable, Value] = {}
         self._position: Value | None = None
         self._aliases: list[Operation] = []
 
     def finish(self) -> None:
-        """Call once, when all is emitted."""
+        """Finish; to be called once, at the end."""
         for barrier in self._aliases:
             barrier.replace(barrier.operands)
         self._anchor.erase()
 
     def alias(self, value: Value) -> Value:
-        """The value under a name of its own until all is emitted: what is known of one does not hold for the other."""
+        """A distinct alias of the value until the end, so that facts about one do not apply to the other."""
         kept = self.kept_apart(value)
         self._aliases.append(kept.maker)
         return kept
 
-    # ---- where this device is ----
+    # ---- the position of this device ----
 
     def shard_index(self, axes: Axes) -> Value:
-        """This device's index along the list of axes, as a scalar i32; made once per function."""
+        """The index of this device along the axes, as a scalar i32, created once per function."""
         return self._at_top(axes, lambda: self._make_index(axes))
 
     def free_axes(self) -> Axes:
-        """The axes that no manual computation holds here."""
+        """The axes that are not manual here."""
         return without(self.mesh.all_axes(), self.held)
 
     def is_first(self, axes: Axes) -> Value:
-        """Whether this device is the first of those that differ along these axes only, as a scalar i1."""
+        """Whether this device is the first of its group along these axes, as a scalar i1."""
         return self._at_top(("first", axes), lambda: self._equals(self.shard_index(axes), 0))
 
     def is_partition(self, number: int) -> Value:
-        """Whether this is the partition of that number, as a scalar i1."""
+        """Whether this is the partition with this id, as a scalar i1."""
         return self._at_top(("partition", number), lambda: self._equals(self._partition(), number))
 
     def _equals(self, value: Value, number: int) -> Value:
         return self.compare(value, "EQ", self.constant(INDEX, number))
 
     def _at_top(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """A value that the whole function sees, made once."""
+        """A value at the top of the function, created once."""
         found = self._made.get(key)
         if found is None:
             point, location = self.point, self.location
@@ -99,7 +99,7 @@ class Emitter(CollectiveBuilder):
         return total
 
     def _mesh_position(self) -> Value:
-        """Row-major position of this partition in the mesh: its id, looked up when the order is special."""
+        """The row-major position of this partition in the mesh: its id, or looked up for other device orders."""
         partition = self._partition()
         if not self.mesh.device_ids:
             return partition
@@ -110,18 +110,18 @@ class Emitter(CollectiveBuilder):
         return self.convert(self.op("stablehlo.partition_id", [], [TensorType((), "ui32")]), "i32")
 
     def shard_offset(self, axes: Axes, shard_size: int, element: str = "i32") -> Value:
-        """Where this device's shard begins along a dimension split over `axes`, a scalar."""
+        """The start of this device's shard along a dimension split over `axes`, a scalar."""
         index = self.convert(self.shard_index(axes), element)
         if shard_size == 1:
             return index
         return self.binary("multiply", index, self.constant(TensorType((), element), shard_size))
 
     def shard(self, value: Value, sharding: TensorSharding) -> Value:
-        """This device's part of a value that every device holds whole."""
+        """This device's shard of a replicated value."""
         return self.shard_dims(value, {d: dim.axes for d, dim in enumerate(sharding.dims) if dim.axes})
 
     def shard_dims(self, value: Value, dims: dict[int, Axes]) -> Value:
-        """Split the local value further along `dims`; the last shards are padded with zeros."""
+        """Split the shard further along `dims`; the last shards are padded with zeros."""
         if not dims:
             return value
         type_ = value.type
@@ -135,9 +135,9 @@ class Emitter(CollectiveBuilder):
     # ---- masks ----
 
     def mask(self, value: Value, dim: int, axes: Axes, size: int, fill: Fill) -> Value:
-        """Replace what lies beyond the global `size` of a dimension split over `axes`.
+        """Replace the elements beyond the global `size` of a dimension split over `axes`.
 
-        `fill` is a scalar value of the operand's element type or a word for `splat`.
+        `fill` is a scalar value of the element type, or a word for `splat`.
         """
         type_ = value.type
         local = type_.shape[dim]

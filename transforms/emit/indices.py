@@ -1,7 +1,7 @@
-"""Start indices of gathers, scatters and dynamic slices, turned from global into per-shard ones.
+"""Start indices of gathers, scatters and dynamic slices, converted from global to per-shard ones.
 
-Indices come in any integer type, and may be far out of range. They are clamped in their own type first,
-which keeps what they mean, then computed with in a signed type that holds every difference.
+Indices have any integer type and may be far out of range. They are clamped in their own type first, which preserves
+their meaning; then all computation is in a signed type that can represent every difference.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gspmd.transforms.ir.types import TensorType
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WindowDim:
-    """A dimension that windows are taken from or written to, and how both are split.
+    """A dimension that windows are read from or written to, with the splits of both.
 
-    It has `size` elements, in shards of `shard` over `axes`. Windows have `window` elements of it, of which a device
-    sees a part of `part`, split over `part_axes`.
+    It has `size` elements, in shards of `shard` over `axes`. Windows have `window` elements, split over `part_axes`
+    into parts of `part` elements.
     """
 
     dim: int
@@ -36,23 +36,23 @@ class WindowDim:
 
     @property
     def overhang(self) -> int:
-        """How far the last part reaches behind the window."""
+        """The padding of the last part of the window."""
         return self.part * size_of(self.part_axes) - self.window
 
     def position(self, emit: Emitter, start: Value) -> Value:
-        """Where this device's part of a window begins, counted from where its shard begins; may be anywhere."""
+        """The start of this device's part of a window, relative to the start of its shard; it may be out of range."""
         if self.part_axes:
             start = emit.binary("add", start, _offset(emit, start, self.part_axes, self.part))
         return relative(emit, start, self.axes, self.shard) if self.axes else start
 
 
 def index_element(sizes: tuple[int, ...]) -> str:
-    """The signed type to compute positions of a tensor of these dimensions in."""
+    """The signed type for positions in a tensor with these dimensions."""
     return "i32" if max(sizes, default=0) < 2**30 else "i64"
 
 
 def clamp(emit: Emitter, indices: Value, low: int, high: int, element: str) -> Value:
-    """Indices limited to [low, high], as far as their type reaches there, then converted to `element`."""
+    """Indices clamped to [low, high] in their own type, then converted to `element`."""
     type_ = indices.type
     least, most = _range(type_.element)
     scalar = TensorType((), type_.element)
@@ -67,12 +67,12 @@ def _range(element: str) -> tuple[int, int]:
 
 
 def relative(emit: Emitter, indices: Value, axes: Axes, shard_size: int) -> Value:
-    """Indices counted from where this device's shard begins; may be negative."""
+    """Indices relative to the start of this device's shard; they may be negative."""
     return emit.binary("subtract", indices, _offset(emit, indices, axes, shard_size))
 
 
 def _offset(emit: Emitter, like: Value, axes: Axes, shard_size: int) -> Value:
-    """Where this device's shard begins, in the type of some indices."""
+    """The start of this device's shard, in the type of these indices."""
     type_ = like.type
     offset = emit.shard_offset(axes, shard_size, type_.element)
     return emit.broadcast_scalar(offset, type_) if type_.shape else offset
@@ -86,15 +86,15 @@ def inside(emit: Emitter, indices: Value, size: int) -> Value:
 
 
 def both(emit: Emitter, first: Value | None, second: Value) -> Value:
-    """The conjunction of two conditions, of which the first may be None for none."""
+    """The conjunction of two conditions; the first may be None."""
     return second if first is None else emit.binary("and", first, second)
 
 
 class IndexVectors:
     """The index vectors of a gather or scatter, one component at a time.
 
-    `dims` lists the operand's dimension of every component. A component is a tensor of the shape of the indices
-    with vectors of one element; where the indices have no dimension for vectors, one is added behind.
+    `dims` lists the operand's dimension of every component. A component has the shape of the indices, with an index
+    vector dimension of size one; if the indices have no such dimension, one is appended.
     """
 
     def __init__(self, emit: Emitter, indices: Value, vector_dim: int, dims: list[int]) -> None:
@@ -108,11 +108,11 @@ class IndexVectors:
 
     @property
     def batch_shape(self) -> list[int]:
-        """The shape without vectors."""
+        """The shape without the index vector dimension."""
         return [n for d, n in enumerate(self._type.shape) if d != self._vector_dim]
 
     def component(self, dim: int) -> Value:
-        """The start in a dimension of the operand, 0 where vectors have none."""
+        """The start in a dimension of the operand; 0 if no component is for it."""
         emit, type_ = self._emit, self._type
         if dim not in self.dims:
             return emit.constant(type_, 0)
@@ -130,7 +130,7 @@ class IndexVectors:
         )
 
     def join(self, parts: list[Value]) -> Value:
-        """The inverse: indices of these components."""
+        """The indices with these components."""
         if len(parts) == 1:
             return parts[0]
         type_ = parts[0].type

@@ -1,4 +1,4 @@
-"""One operation while it is being rewritten to its per-device form."""
+"""An operation during its rewrite to the local form."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gspmd.transforms.ir.types import TensorType
 
 
 class LocalOp:
-    """What a localizer works on.
+    """The input of a localizer.
 
-    `ir` is the operation; its operands are per-device values already. `info` describes it globally, `rule`
-    is its sharding rule, `operand_shardings` and `result_shardings` fit that rule, `emit` builds before it.
-    A localizer ends with `keep()` or `replace()`.
+    `ir` is the operation; its operands are shards already. `info` describes it globally, `rule` is its sharding rule,
+    `operand_shardings` and `result_shardings` fit that rule, and `emit` builds before it. A localizer ends with
+    `keep()` or `replace()`.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class LocalOp:
     # ---- factors ----
 
     def reduction_factors(self) -> list[int]:
-        """Factors over which the result is partial."""
+        """The factors over which the result is partial."""
         return [f for f, kind in enumerate(self.rule.kinds) if kind is REDUCTION]
 
     def operand_dim(self, operand: int, factor: int) -> int | None:
-        """The dimension of an operand that carries the factor alone, None when none does."""
+        """The dimension of an operand that consists of this factor alone, or None."""
         for dim, factors in enumerate(self.rule.operands[operand]):
             if factors == (factor,):
                 return dim
@@ -66,7 +66,7 @@ class LocalOp:
         return self.operand_shardings[operand].dims[dim].axes
 
     def mask_operand(self, operand: int, dim: int, fill: Fill) -> None:
-        """Replace an operand's padding along `dim` by `fill` (see `Emitter.mask`)."""
+        """Replace the padding of an operand along `dim` by `fill` (see `Emitter.mask`)."""
         axes = self.operand_axes(operand, dim)
         if axes:
             size = self.info.operands[operand].shape[dim]
@@ -78,14 +78,14 @@ class LocalOp:
     # ---- ending ----
 
     def keep(self) -> None:
-        """The same operation on local types, with the operands as they are now."""
+        """Keep the operation, with local types and the current operands."""
         for index, operand in enumerate(self.operands):
             self.ir.operands[index] = operand
         for index, result in enumerate(self.ir.results):
             result.type = self.local_result(index)
 
     def replace(self, values: Sequence[Value | None]) -> None:
-        """Replace the results by other values and erase the operation. None stands for a result without uses."""
+        """Replace the results by other values and erase the operation. None is for a result without uses."""
         given = {*self.ir.operands}
         self.replaced = values = [v if v is None or v not in given else self.emit.alias(v) for v in values]
         for result, value in zip(self.ir.results, values, strict=True):

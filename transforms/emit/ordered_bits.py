@@ -1,6 +1,6 @@
-"""Floats as integers of the same order, NaN beyond all others.
+"""Floats as integers in the same order, with NaN beyond all others.
 
-An all-reduce of floats by maximum or minimum drops NaN on some platforms, and a reduction on one device does not.
+On some platforms, an all-reduce by maximum or minimum drops NaN; a reduction on one device does not.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _ORDERED = frozenset({"f64", "f32", "f16", "bf16", "f8E5M2", "f8E4M3FN", "f8E4M3
 
 
 def has_ordered_bits(value: Value, combiner: str) -> bool:
-    """Whether reducing the value so is done on integers."""
+    """Whether this reduction of the value is done on integers."""
     return combiner in ("max", "min") and value.type.element in _ORDERED
 
 
 def ordered(emit: Builder, value: Value, combiner: str) -> Value:
-    """Integers that compare as the floats do, -0.0 below 0.0; NaN is what the reduction prefers to all others."""
+    """Integers that compare as the floats, with -0.0 below 0.0; NaN is the result of every reduction with it."""
     type_ = value.type
     bits = type_.of_element(f"i{round(8 * element_bytes(type_.element))}")
     number = _turned(emit, emit.op("stablehlo.bitcast_convert", [value], [bits]))
@@ -29,13 +29,13 @@ def ordered(emit: Builder, value: Value, combiner: str) -> Value:
 
 
 def from_ordered(emit: Builder, bits: Value, like: Value) -> Value:
-    """The floats of `ordered`, of the element type that `like` has."""
+    """The floats for `ordered`, with the element type of `like`."""
     result = TensorType(bits.type.shape, like.type.element)
     return emit.op("stablehlo.bitcast_convert", [_turned(emit, bits)], [result])
 
 
 def _turned(emit: Builder, bits: Value) -> Value:
-    """Negative numbers in the opposite order, between bits of sign and magnitude and those of integers."""
+    """Reverse the order of negative numbers: sign and magnitude to two's complement, or back."""
     type_ = bits.type
     width = int(type_.element[1:])
     signs = emit.binary("shift_right_arithmetic", bits, emit.constant(type_, width - 1))

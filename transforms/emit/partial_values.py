@@ -1,9 +1,8 @@
-"""Partial values as values of one more dimension, whose elements are the summands.
+"""Partial values, represented with an additional dimension of summands.
 
-What a program is given or gives unreduced over some axes, each device along them having one summand, is whole between
-ingest and localization: its leading dimension counts the summands and is split over those axes. So a partial value that
-enters is a value that is summed, and one that leaves is a value that was taken apart, by a custom call of ours of which
-only the sum is known.
+An argument or result that is unreduced over some axes has one summand per device along them. Between ingest and
+localization it has a leading dimension of summands, split over those axes. A partial argument is summed over it; a
+partial result is decomposed by a custom call of gspmd, of which only the sum is specified.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from gspmd.transforms.parsing.attribute_text import text_of
 
 
 def apart_sharding(sharding: TensorSharding, axes: Axes) -> TensorSharding:
-    """The sharding of the value with summands along `axes`, of one that is split as `sharding` says."""
+    """The sharding with a leading dimension of summands, split over `axes`."""
     dims = (DimSharding(canonical(sharding.mesh.sorted(axes))), *sharding.dims)
     return TensorSharding(sharding.mesh, dims, sharding.replicated)
 
 
 def partial_sharding(sharding: TensorSharding) -> TensorSharding:
-    """The other way round: each device's summand, without the dimension that counts them."""
+    """The sharding of the summand of each device, without the leading dimension."""
     first, *rest = sharding.dims
     unreduced = canonical(sharding.mesh.sorted(first.axes))
     return TensorSharding(sharding.mesh, tuple(rest), sharding.replicated, unreduced)
 
 
 def is_taking_apart(op: Operation | OpInfo) -> bool:
-    """Whether an operation is the call that takes a value apart."""
+    """Whether an operation is the call that decomposes a value into summands."""
     return bool(op.name == CUSTOM_CALL and text_of(op.attributes["call_target_name"]) == TAKEN_APART)
 
 
 def summed(build: Builder, value: Value) -> Value:
-    """The sum of all summands."""
+    """The sum of the summands."""
     return build.sum_over(value, [0])
 
 
 def taken_apart(build: Builder, value: Value, count: int, sharding: ir.Attribute) -> Value:
-    """`count` summands of the value, whichever they are, split as said."""
+    """Decompose the value into `count` unspecified summands, with this sharding."""
     type_ = value.type
     return build.op(
         "stablehlo.custom_call",

@@ -1,14 +1,13 @@
-"""A ragged all-to-all made of collectives of equal shares, for compilers that have none, as XLA for CPUs.
+"""A ragged all-to-all built from regular collectives, for compilers without one, such as XLA for CPUs.
 
-Every device of a group sends slices of its rows to the devices of the group, as many to each, and says of every slice
-where it begins and where its receiver writes it. What lies outside of the rows that there are is left out. Where slices
-overlap in the output the last one holds, in the order of their senders. This is what `jax.lax.ragged_all_to_all`
-specifies.
+Every device of a group sends the same number of slices of its rows to each device of the group, with the start of every
+slice and the row at which the receiver writes it. Rows out of range are ignored. If slices overlap in the output, the
+last one wins, in the order of senders. `jax.lax.ragged_all_to_all` specifies this.
 
-A device learns of each slice that it gets where it was read and where it goes, and finds for every row of its output
-the last slice that writes it. The rows themselves come in the way in which less is sent: either all rows of all devices
-are gathered, or each device lays out for every other what that one's output has of it, which is as many rows as the
-output has, however many slices there are.
+A device receives the start and the destination of each of its slices, and finds for every output row the last slice
+that writes it. The rows are sent by the cheaper of two methods: an all-gather of all rows, or an all-to-all in which
+each device lays out for every other the rows of its output, which has as many rows as the output for any number of
+slices.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from gspmd.transforms.ir.ragged_call import group_size
 from gspmd.transforms.ir.reducers import identity_of
 from gspmd.transforms.ir.types import TensorType, element_bytes
 
-_NARROW_BYTES, _MOST_ROWS = 4, 2**30  # up to which 32 bits number everything
+_NARROW_BYTES, _MAX_ROWS = 4, 2**30  # the largest index in 32 bits
 
 
 def as_equal_shares(build: Builder, op: Operation) -> Value:
-    """The result of a ragged all-to-all, built at `build.point`; of groups of one device, without any collective.
+    """The result of a ragged all-to-all, built at `build.point`; groups of one device need no collective.
 
-    Raises AnnotationError for a call whose parts do not fit together.
+    Raises AnnotationError for an inconsistent call.
     """
     size = group_size(op)
     rows, output, *_ = op.operands
@@ -43,7 +42,7 @@ def as_equal_shares(build: Builder, op: Operation) -> Value:
 
 
 class _Slices(NamedTuple):
-    """Where slices begin, where they are written and how long they are: `[batch, slices]`, integers of one type."""
+    """The starts, destinations and lengths of slices: `[batch, slices]`, integers of one type."""
 
     starts: Value
     places: Value
@@ -59,7 +58,7 @@ class _EqualShares:
         self.rows, self.output, *vectors = op.operands
         self.sent, self.kept = self.rows.type.shape[0], self.output.type.shape[0]
         most = size * max(self.sent, self.kept)
-        narrow = most < _MOST_ROWS and all(_is_narrow(vector.type.element) for vector in vectors)
+        narrow = most < _MAX_ROWS and all(_is_narrow(vector.type.element) for vector in vectors)
         self.starts, self.lengths, self.places, self.received = (
             build.convert(vector, "i32" if narrow else "i64") for vector in vectors
         )
@@ -90,16 +89,16 @@ class _EqualShares:
         mask = self._spread(is_written, type_.of_element("i1").shape, 0)
         return build.op("stablehlo.select", [mask, looked_up, self.output], [type_])
 
-    # ---- what is sent ----
+    # ---- communication ----
 
     def _told(self) -> tuple[Value, Value]:
-        """Where each slice that this device gets begins at its sender, and where it goes; `[slices of all]`."""
+        """The start of each received slice at its sender, and its destination; `[slices of all]`."""
         if self.size == 1:
             return self.starts, self.places
         build = self.build
         shape = (self.size, self.slices)
         both = [build.reshape(value, shape) for value in (self.starts, self.places)]
-        # Apart from what it is put together of, which XLA for CPUs would exchange by itself, and refuse.
+        # Behind a barrier: XLA for CPUs would exchange the concatenated operands one by one, and refuse.
         told = self._all_to_all(build.kept_apart(self._joined(both)))
         starts, places = (
             build.reshape(build.slice_dim(told, 1, first, self.slices), (self.size * self.slices,))
@@ -108,7 +107,7 @@ class _EqualShares:
         return starts, places
 
     def _gathered(self) -> Value:
-        """The rows of all devices of the group, in their order."""
+        """The rows of all devices of the group, in group order."""
         type_ = self.rows.type
         result = type_.of_shape((self.size * self.sent, *type_.shape[1:]))
         flag = ir.UnitAttr.get(self.build.context)
@@ -122,25 +121,25 @@ class _EqualShares:
         )
 
     def _laid_out(self) -> Value:
-        """What this device's output has of every device: of each as many rows as the output has."""
+        """The rows of this device's output from every device, each with as many rows as the output."""
         build, shape = self.build, (self.size, self.slices)
         mine = _Slices(*(build.reshape(value, shape) for value in (self.starts, self.places, self.lengths)))
         _, row = self._last(mine)
         return self._all_to_all(self._look_up(self.rows, build.reshape(row, (self.size * self.kept,))))
 
     def _all_to_all(self, value: Value) -> Value:
-        """The parts of the first dimension that the devices of the group have for this one, in their order."""
+        """The all-to-all along the first dimension: the parts for this device, in group order."""
         zero = self.build.i64(0)
         count = self.build.i64(self.size)
         attributes = {"split_dimension": zero, "concat_dimension": zero, "split_count": count}
         return self.build.op("stablehlo.all_to_all", [value], [value.type], **attributes, **self._who)
 
-    # ---- which row comes from where ----
+    # ---- the source of each row ----
 
     def _last(self, slices: _Slices) -> tuple[Value, Value]:
-        """For each row of the output the number of the last slice that writes it, and the row that it has of that.
+        """For each output row, the last slice that writes it, and the row in that slice.
 
-        `[batch, rows]`; the number is -1, and the row 0, where none does.
+        `[batch, rows]`; the slice is -1 and the row 0 if no slice writes it.
         """
         build = self.build
         batch, count = slices.starts.type.shape
@@ -165,7 +164,7 @@ class _EqualShares:
         return last, self._reduced(build.op("stablehlo.select", [is_last, row, zero], [row.type]), "add")
 
     def _reduced(self, value: Value, combiner: str) -> Value:
-        """The last dimension combined."""
+        """The last dimension reduced."""
         build, type_ = self.build, value.type
         if type_.shape[-1] == 1:
             return build.reshape(value, type_.shape[:-1])
@@ -178,7 +177,7 @@ class _EqualShares:
     # ---- plain operations ----
 
     def _look_up(self, rows: Value, index: Value) -> Value:
-        """The rows at an index, which has to be one of theirs."""
+        """The rows at indices in range."""
         build, type_ = self.build, rows.type
         kept = list(range(1, type_.rank))
         numbers = (
@@ -198,12 +197,12 @@ class _EqualShares:
         return self.build.op("stablehlo.iota", [], [type_], iota_dimension=self.build.i64(dim))
 
     def _spread(self, value: Value, shape: tuple[int, ...], *dims: int) -> Value:
-        """A value whose dimensions become these ones of a shape, along all others the same."""
+        """A value broadcast to a shape, with its dimensions mapped to `dims`."""
         type_ = value.type.of_shape(shape)
         return self.build.op("stablehlo.broadcast_in_dim", [value], [type_], broadcast_dimensions=self.build.i64s(dims))
 
     def _joined(self, values: Sequence[Value]) -> Value:
-        """Matrices side by side."""
+        """The concatenation of matrices along columns."""
         type_ = values[0].type
         result = type_.of_shape((type_.shape[0], sum(value.type.shape[1] for value in values)))
         return self.build.op("stablehlo.concatenate", values, [result], dimension=self.build.i64(1))
@@ -219,5 +218,5 @@ class _EqualShares:
 
 
 def _is_narrow(element: str) -> bool:
-    """Whether 32 bits with a sign hold all integers of a type."""
+    """Whether i32 can represent all values of an integer type."""
     return element_bytes(element) < _NARROW_BYTES or element == "i32"

@@ -1,4 +1,4 @@
-"""Several dimensions at once: blocks sent in rounds, and one all-to-all for axes that go to other dimensions."""
+"""Emission of exchanges of several dimensions: blocks in rounds, or one all-to-all for axes that change dimension."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gspmd.transforms.ir.types import TensorType
 
 
 def exchange_blocks(emit: Emitter, value: Value, exchange: BlockExchange, cause: Cause) -> Value:
-    """The target shard of every device, in whole blocks, made of what it has and of what it is sent.
+    """The target shard of every device, in whole blocks, assembled from its own and received blocks.
 
-    What is in padding is unspecified.
+    The content of padding is unspecified.
     """
     groups = replica_groups(emit.mesh, exchange.axes)
     value = emit.pad_to(value, [n * count for n, count in zip(exchange.block, exchange.held, strict=True)])
@@ -30,7 +30,7 @@ def exchange_blocks(emit: Emitter, value: Value, exchange: BlockExchange, cause:
             pairs = np.stack([groups[:, pieces.source], groups[:, pieces.target]], axis=-1).reshape(-1, 2)
             block = permute(emit, block, pairs, exchange.axes, cause)
         found = _put(emit, found, exchange, pieces, block)
-    assert found is not None, "every device wants a block"
+    assert found is not None, "every device needs a block"
     return found
 
 
@@ -51,7 +51,7 @@ def _taken(emit: Emitter, value: Value, exchange: BlockExchange, pieces: Pieces)
 
 
 def _put(emit: Emitter, whole: Value | None, exchange: BlockExchange, pieces: Pieces, block: Value) -> Value:
-    """The block in its place on the devices that get one."""
+    """Write the received block on the devices that get one."""
     devices, axes, type_ = size_of(exchange.axes), exchange.axes, block.type
     shape = tuple(n * count for n, count in zip(exchange.block, exchange.wanted, strict=True))
     gets = _by_device(pieces.target, np.ones_like(pieces.target), devices)
@@ -74,7 +74,7 @@ def _put(emit: Emitter, whole: Value | None, exchange: BlockExchange, pieces: Pi
 
 
 def all_to_all_dims(emit: Emitter, value: Value, moves: AxisMoves, after: Dims, cause: Cause) -> Value:
-    """One all-to-all for axes that leave several dimensions or come to several, all of which divide.
+    """One all-to-all for axes that leave or join several dimensions, all evenly.
 
     `moves` are in the order in which the axes stand in the dimensions that they leave; `after` are the axes of every
     dimension then, which give the order in those that they come to.
@@ -109,5 +109,5 @@ def all_to_all_dims(emit: Emitter, value: Value, moves: AxisMoves, after: Dims, 
 
 
 def _place(axis: Axis, axes: Axes) -> tuple[int, int]:
-    """Which entry of a list the axis is part of, and where in there."""
+    """The entry of a list that contains the axis, and its position there."""
     return next((i, axis.pre) for i, other in enumerate(axes) if other.overlaps(axis))

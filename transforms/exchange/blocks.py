@@ -1,10 +1,10 @@
-"""Who sends what to whom when the sharding of several dimensions changes at once: plain values, no program.
+"""The messages of an exchange of several dimensions at once, as plain values.
 
-Shards are cut into blocks that no boundary of source or target shards goes through. Every device gets the blocks it
-lacks from one that has them, in rounds of one block each: no way sends less.
+Shards are cut into blocks at all boundaries of source and target shards. Every device gets the blocks that it lacks
+from a holder, in rounds of one block each, which is the least possible traffic.
 
 For example, `f32[8,8] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` over x=2, y=4: shards of 4x2 become shards of 2x4, so that
-blocks are 2x2 and every device wants two. Devices 0, 1, 6 and 7 hold one of theirs already. The others get both, in two
+blocks are 2x2 and every device needs two. Devices 0, 1, 6 and 7 hold one of theirs already. The others get both, in two
 rounds: no device sends more than 32 bytes.
 
 Source: edge colouring, as for one dimension (`intervals.py`).
@@ -23,20 +23,20 @@ import numpy.typing as npt
 
 from gspmd.dialect.axes import Axes, Axis, atoms, common_prefix, remove_prefix, size_of, split_at, without
 from gspmd.dialect.mesh import Mesh
-from gspmd.transforms.exchange.intervals import MOST_ROUNDS, Ints, Pieces, in_rounds, nests, one_each
+from gspmd.transforms.exchange.intervals import MAX_ROUNDS, Ints, Pieces, in_rounds, nests, one_each
 
 Dims = tuple[Axes, ...]
 AxisMoves = tuple[tuple[Axes, int, int], ...]
-"""Axes, the dimension that they leave, and the one that they come to."""
+"""Axes, the dimension that they leave, and the one that they join."""
 
-# With more blocks than this, of all devices of a group, no rounds are planned.
-_MOST_BLOCKS = 4096
+# With more blocks than this, over all devices of a group, no rounds are planned.
+_MAX_BLOCKS = 4096
 
 
 def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
-    """The axes to send along to come from some axes to others: all of their mesh axes, without what is `held`.
+    """The axes along which an exchange sends: all mesh axes of both sides, except `held`.
 
-    Along `held` devices have different values: these are partial or manual axes.
+    Along `held`, which are partial or manual axes, devices have different values.
     """
     names = {axis.name for axis in axes}
     return without(tuple(axis for axis in mesh.all_axes() if axis.name in names), held)
@@ -47,8 +47,8 @@ def block_exchange(
 ) -> BlockExchange | None:
     """The exchange from axes of every dimension to others, without sending along `held`.
 
-    Of the dimensions `mirrored`, every device gets the shard at the same place from the other end. Their shards are
-    even: size_of(after[dim]) divides shape[dim]. None if it takes too many rounds, or too many blocks to plan.
+    Along the dimensions `mirrored`, every device gets the shard at the mirrored position. Their shards are even:
+    size_of(after[dim]) divides shape[dim]. None if there are too many rounds, or too many blocks to plan.
     """
     axes = _sent_along(mesh, before, after, held, mirrored)
     return _carried_out(_outline(axes, shape, before, after, mirrored=mirrored))
@@ -67,7 +67,7 @@ def exchange_between_orders(
 
 
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
-    """Elements that some device has to be sent, without planning who sends them; None where nothing is planned."""
+    """The most elements that a device lacks, without planning the senders; None if there are too many blocks."""
     outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
     if outline is None:
         return None
@@ -80,12 +80,12 @@ def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes, mirrored: tup
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class _Outline:
-    """Which blocks devices want, before senders are chosen.
+class _NeededBlocks:
+    """The blocks that devices need, before senders are chosen.
 
-    `source` are the shards of devices, `[devices, rank]`. `shards` and `places` are the shard and the place of each
-    block wanted, `[devices, blocks, rank]` and `[devices, blocks]`. `used` says which are more than padding, and `here`
-    which the device holds.
+    `source` are the shards of devices, `[devices, rank]`. `shards` and `places` are the shard and the position of each
+    needed block, `[devices, blocks, rank]` and `[devices, blocks]`. `used` marks blocks with elements, and `here` those
+    that the device has.
     """
 
     axes: Axes
@@ -101,11 +101,11 @@ class _Outline:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class BlockExchange:
-    """An exchange of blocks of shape `block` between devices that are counted along `axes`.
+    """An exchange of blocks of shape `block` between devices numbered along `axes`.
 
-    A source shard has `held` blocks in every dimension, a target shard `wanted`, the last of which may be padding in
-    part. Pieces number the blocks of a shard in row-major order. A device sends at most `messages` blocks. Senders are
-    only planned when `own` or `rounds` is read.
+    A source shard has `held` blocks in every dimension, a target shard `wanted`, the last of which may contain padding.
+    Pieces number the blocks of a shard in row-major order. A device sends at most `messages` blocks. Senders are only
+    planned when `own` or `rounds` is read.
     """
 
     axes: Axes
@@ -113,7 +113,7 @@ class BlockExchange:
     held: tuple[int, ...]
     wanted: tuple[int, ...]
     messages: int
-    _outline: _Outline
+    _outline: _NeededBlocks
 
     @property
     def sent(self) -> int:
@@ -122,18 +122,18 @@ class BlockExchange:
 
     @property
     def own(self) -> tuple[Pieces, ...]:
-        """What devices have already."""
+        """The blocks that devices already have."""
         return _planned(self._outline)[0]
 
     @property
     def rounds(self) -> tuple[Pieces, ...]:
-        """What devices are sent: `messages` rounds of one block each."""
+        """The received blocks: `messages` rounds of one block each."""
         return _planned(self._outline)[1]
 
 
-def _carried_out(outline: _Outline | None) -> BlockExchange | None:
-    """The exchange, if it does not take too many rounds."""
-    if outline is None or (messages := _messages(outline)) > MOST_ROUNDS:
+def _carried_out(outline: _NeededBlocks | None) -> BlockExchange | None:
+    """The exchange, unless it takes too many rounds."""
+    if outline is None or (messages := _messages(outline)) > MAX_ROUNDS:
         return None
     return BlockExchange(outline.axes, outline.block, outline.held, outline.wanted, messages, outline)
 
@@ -146,11 +146,11 @@ def _outline(
     after: Dims,
     places: tuple[tuple[int, ...], ...] = (),
     mirrored: tuple[int, ...] = (),
-) -> _Outline | None:
-    """The blocks that devices want; None if there are too many, or no elements.
+) -> _NeededBlocks | None:
+    """The blocks that devices need; None if there are too many, or no elements.
 
-    `places` says where each device is in the order before and in the order after, if these are not the mesh's own.
-    Shards of the dimensions `mirrored` are counted from the end after the exchange.
+    `places` has the position of each device in the orders before and after, if these are not the mesh's own. Shards of
+    the dimensions `mirrored` are numbered from the end after the exchange.
     """
     if 0 in shape:
         return None
@@ -158,7 +158,7 @@ def _outline(
     same = [a == b for a, b in zip(before, after, strict=True)]
     block = tuple(map(_block, shape, counts, goals, same))
     held, wanted = ([_ceil(_ceil(n, c), b) for n, c, b in zip(shape, k, block, strict=True)] for k in (counts, goals))
-    if math.prod(wanted) > MOST_ROUNDS or size_of(axes) * math.prod(wanted) > _MOST_BLOCKS:
+    if math.prod(wanted) > MAX_ROUNDS or size_of(axes) * math.prod(wanted) > _MAX_BLOCKS:
         return None
     ends = tuple(n if keep else _ceil(n, b) for n, b, keep in zip(shape, block, same, strict=True))
     source, target = _shards(axes, before), _shards(axes, after)
@@ -170,7 +170,7 @@ def _outline(
     blocks = target[:, None, :] * wanted + inside
     shards, held_at = blocks // held, np.ravel_multi_index(tuple(np.moveaxis(blocks % held, -1, 0)), held)
     used, here = np.all(blocks < ends, axis=-1), np.all(shards == source[:, None, :], axis=-1)
-    return _Outline(axes, block, tuple(held), tuple(wanted), source, shards, held_at, used, here)
+    return _NeededBlocks(axes, block, tuple(held), tuple(wanted), source, shards, held_at, used, here)
 
 
 def _ceil(size: int, parts: int) -> int:
@@ -178,8 +178,8 @@ def _ceil(size: int, parts: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _messages(outline: _Outline) -> int:
-    """Blocks that the busiest device sends or is sent: as many rounds are enough (Koenig 1916)."""
+def _messages(outline: _NeededBlocks) -> int:
+    """The blocks that the busiest device sends or receives: as many rounds suffice (Koenig 1916)."""
     away = outline.used & ~outline.here
     received = int(away.sum(axis=1).max())
     if not received:
@@ -189,21 +189,21 @@ def _messages(outline: _Outline) -> int:
         np.bincount(np.ravel_multi_index(tuple(shards.T), tuple(counts)), minlength=math.prod(counts))
         for shards in (outline.shards[away], outline.source)
     )
-    # The devices that hold a shard send its blocks in turn, and no others'.
+    # The holders of a shard take turns to send its blocks.
     return max(received, int(np.max(-(-asked // np.maximum(holders, 1)))))
 
 
 @functools.lru_cache(maxsize=4096)
-def _planned(outline: _Outline) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
-    """What devices have already, and the rounds of what they are sent."""
+def _planned(outline: _NeededBlocks) -> tuple[tuple[Pieces, ...], tuple[Pieces, ...]]:
+    """The blocks that devices already have, and the rounds of received ones."""
     own, moved = _pieces(outline)
     return one_each(own), in_rounds(moved, size_of(outline.axes))
 
 
 def _block(size: int, count: int, goal: int, same: bool) -> int:
-    """Elements of a dimension that stay together.
+    """The block size of a dimension.
 
-    If one side has the dimension whole, these are the tiles of the other side.
+    If the dimension is whole on one side, it is the tile size of the other side.
     """
     local, wanted = _ceil(size, count), _ceil(size, goal)
     if same:
@@ -212,7 +212,7 @@ def _block(size: int, count: int, goal: int, same: bool) -> int:
 
 
 def _shards(axes: Axes, dims: Dims) -> Ints:
-    """The shard of every device, `[devices, rank]`, counted along `axes` alone."""
+    """The shard of every device, `[devices, rank]`, numbered along `axes` alone."""
     places = np.unravel_index(np.arange(size_of(axes)), [axis.size for axis in axes] or [1])
     found = np.zeros((size_of(axes), len(dims)), np.int64)
     for d, listed in enumerate(dims):
@@ -223,8 +223,8 @@ def _shards(axes: Axes, dims: Dims) -> Ints:
     return found
 
 
-def _pieces(outline: _Outline) -> tuple[Pieces, Pieces]:
-    """What devices have already, and what they are sent, from the holder that has least to send so far."""
+def _pieces(outline: _NeededBlocks) -> tuple[Pieces, Pieces]:
+    """The blocks that devices already have, and received ones, each from the holder with the least to send so far."""
     here, away = (np.argwhere(outline.used & mask) for mask in (outline.here, ~outline.here))
     own = [(device, device, int(outline.places[device, put]), put, 1) for device, put in here.tolist()]
     holders: dict[tuple[int, ...], list[int]] = {}
@@ -245,7 +245,7 @@ def _columns(rows: Sequence[tuple[int, ...]]) -> Pieces:
 
 
 def nests_either_way(size: int, before: Axes, after: Axes) -> bool:
-    """Whether shards of a dimension are made of whole shards before or after."""
+    """Whether the shards of a dimension on one side are unions of shards of the other side."""
     few, many = sorted((size_of(before), size_of(after)))
     return nests(size, few, many)
 

@@ -1,6 +1,6 @@
-"""The direct exchange from one sharding to another, with nothing in between: what `sdy.reshard` stands for.
+"""The direct exchange between two shardings, without intermediate shardings: `sdy.reshard`.
 
-It is one of three. For example, over x=2 and y=4:
+There are three kinds. For example, over x=2 and y=4:
 
 - `f32[6,8] [{"x"}, {}] -> [{"y"}, {}]` gives one dimension other tiles.
 - `f32[8,8,8] [{"x"}, {"y"}, {}] -> [{}, {}, {"x", "y"}]` takes axes to another dimension, in one all-to-all.
@@ -35,9 +35,9 @@ from gspmd.transforms.ir.operations import Value
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Retiling:
-    """The exchange of one dimension, `dim`, of `size` elements, that gets other tiles than those over `source`.
+    """The exchange of one dimension, `dim`, of `size` elements, from tiles over `source` to others.
 
-    Devices are counted along `axes`. `others` are the elements that a device holds of the other dimensions.
+    Devices are numbered along `axes`. `others` is the number of elements of a device's shard of the other dimensions.
     """
 
     dim: int
@@ -60,18 +60,18 @@ class Retiling:
 
     @property
     def gathered(self) -> int:
-        """Elements that a device holds meanwhile, besides its parts before and after."""
+        """The elements of temporary values on a device, besides its shards before and after."""
         return self.size * self.others if cheapest(self.exchange).gathers else 0
 
     def emit(self, emit: Emitter, value: Value, cause: Cause) -> Value:
-        """A device's part after the exchange."""
+        """A device's shard after the exchange."""
         made: Value = redistribute(emit, value, self.dim, self.source, self.axes, self.exchange, cause)
         return made
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlockMoves:
-    """The exchange of blocks of several dimensions, in rounds; `local` is a device's part after it."""
+    """The exchange of blocks of several dimensions, in rounds; `local` is the shard shape after it."""
 
     exchange: BlockExchange
     local: tuple[int, ...]
@@ -93,13 +93,13 @@ class BlockMoves:
         return self.exchange.sent
 
     def emit(self, emit: Emitter, value: Value, cause: Cause) -> Value:
-        """A device's part after the exchange."""
+        """A device's shard after the exchange."""
         return emit.slice(exchange_blocks(emit, value, self.exchange, cause), self.local)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AxisSwap:
-    """One all-to-all of axes that go to other dimensions, all of which they divide; `shape` is global.
+    """One all-to-all of axes that change their dimension, all evenly; `shape` is global.
 
     `moves` are in the order in which the axes stand in the dimensions that they leave.
     """
@@ -119,21 +119,21 @@ class AxisSwap:
 
     @property
     def sent(self) -> int:
-        """Elements that a device sends, of its part with padding."""
+        """The elements that a device sends, of its shard including padding."""
         held, devices = math.prod(self._padded()), size_of(self.axes)
         return held - held // devices
 
     def emit(self, emit: Emitter, value: Value, cause: Cause) -> Value:
-        """A device's part after the exchange."""
+        """A device's shard after the exchange."""
         padded = self._padded()
         if padded != value.type.shape:
-            # Pieces that are nothing but padding must not become constants: see `CollectiveBuilder.all_to_all`.
+            # Pieces of only padding must not become constants: see `CollectiveBuilder.all_to_all`.
             value = emit.kept_apart(emit.pad_to(value, padded))
         moved = all_to_all_dims(emit, value, self.moves, self.after, cause)
         return emit.slice(moved, local_shape(self.shape, self.after))
 
     def _padded(self) -> tuple[int, ...]:
-        """A device's part before it, every dimension as long as so many of its parts after it are."""
+        """A device's shard before it, padded in every dimension to a multiple of its shard after it."""
         counts = [math.prod(size_of(axes) for axes, _, to in self.moves if to == d) for d in range(len(self.shape))]
         parts = (local_shape(self.shape, dims) for dims in (self.before, self.after))
         sides = zip(*parts, counts, strict=True)
@@ -149,9 +149,9 @@ def changed_dims(before: Dims, after: Dims) -> list[int]:
 
 
 def direct_way(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> DirectWay | None:
-    """The exchange that sends least, without sending along `held`; None if there are too many messages to plan.
+    """The exchange that sends least, not along `held`; None if there are too many messages to plan.
 
-    Where axes only change dimensions, all of which they divide, it is one all-to-all.
+    If axes only change their dimension, all evenly, it is one all-to-all.
     """
     changed = changed_dims(before, after)
     if len(changed) > 1 and all(map(nests_either_way, shape, before, after)):

@@ -1,7 +1,7 @@
-"""A permute among the devices of each group, for control flow that not all devices enter.
+"""A permute inside groups of devices, for control flow that not all devices enter.
 
-`stablehlo.collective_permute` has no groups: XLA waits for every device of the program, also for one that took another
-branch. An all-gather has groups.
+`stablehlo.collective_permute` has no groups: XLA waits for every device of the program, even for those in another
+branch. So an all-gather, which has groups, is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ABSENT = -1
 
 
 def permute(emit: Emitter, value: Value, pairs: Ids, axes: Axes, cause: Cause) -> Value:
-    """The value of each target's source, by pairs of partition ids (`[pairs, 2]`); zero on all other devices."""
+    """The value of each target's source, for pairs of partition ids (`[pairs, 2]`); zero on all other devices."""
     type_ = value.type
     if not emit.apart or not math.prod(type_.shape):
         return emit.collective_permute(value, pairs, axes, cause)
@@ -55,9 +55,9 @@ def _scalar(emit: Emitter, index: int | Value) -> Value:
 
 
 def sources(mesh: Mesh, pairs: Ids, axes: Axes) -> tuple[Axes, tuple[int, ...]]:
-    """The axes along which devices of a pair differ, those given if they are enough, and the source of each target.
+    """The axes along which the devices of pairs differ, preferably the given ones, and the source of each target.
 
-    Both are counted along these axes; a target of no pair has the source `ABSENT`.
+    Both are numbered along these axes; a device without a source has `ABSENT`.
     """
     before, after = pairs[:, 0], pairs[:, 1]
     rows, columns = _places(mesh, axes)
@@ -75,7 +75,7 @@ def _differ(mesh: Mesh, axis: Axis, before: Ids, after: Ids) -> bool:
 
 
 def _places(mesh: Mesh, axes: Axes) -> tuple[Ids, Ids]:
-    """Group of every partition, and its place in there."""
+    """The group of every partition, and its position in the group."""
     groups = replica_groups(mesh, axes)
     rows, columns = np.divmod(np.argsort(groups.reshape(-1)), groups.shape[1])
     return rows, columns

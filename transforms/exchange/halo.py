@@ -1,8 +1,8 @@
-"""Windows of a split dimension: what each device needs beyond its own shard comes from those that hold it.
+"""Windows of a split dimension: each device gets the elements beyond its own shard from their holders.
 
 For example, f32[12,8] with x=3 on the first dimension, for windows of three rows that may begin one row before it:
-`Windows(size=12, start=-1, step=4, length=6)`. Each shard has 4 rows and wants 6, so that it sends its first row to the
-device before it and its last row to the one behind: two collective permutes, 64 bytes. The rows beyond both ends of the
+`Windows(size=12, start=-1, step=4, length=6)`. Each shard has 4 rows and needs 6, so that it sends its first row to the
+previous device and its last row to the next one: two collective permutes, 64 bytes. The rows beyond both ends of the
 dimension get the `fill`.
 
 Source: halo exchange, arXiv 2105.04663, section 4.4 and appendix A.2.
@@ -52,8 +52,8 @@ __all__ = [
 class Windows:
     """One window for every shard of a dimension of `size` elements.
 
-    Shard i wants the places [start + step * i, start + step * i + length); elements are `spread` places apart, with
-    padding between them. Windows may reach out of the dimension, overlap, or leave gaps.
+    Shard i needs the positions [start + step * i, start + step * i + length); elements are `spread` positions apart,
+    with padding between them. Windows may extend beyond the dimension, overlap, or leave gaps.
     """
 
     size: int
@@ -63,14 +63,14 @@ class Windows:
     spread: int = 1
 
     def begins(self, count: int) -> Ints:
-        """The first place that every shard wants."""
+        """The first position that every shard needs."""
         check_shards(count)
         return self.start + self.step * np.arange(count)
 
     def ranges(self, count: int) -> tuple[Range, ...]:
-        """The elements that every shard wants, equally many: of a window with one less also the one before or behind.
+        """The elements that every shard needs, equally many: a window with one less also gets the one before or after.
 
-        Of these it is the one that the shard has itself, if it has one.
+        Of these two, it is one in the shard itself, if possible.
         """
         places = self.begins(count)
         first, end = -(-places // self.spread), -(-(places + self.length) // self.spread)
@@ -82,7 +82,7 @@ class Windows:
     def exchange(self, count: int, local: int | None = None) -> Exchange:
         """The exchange that gives every shard its window.
 
-        Each shard holds `local` elements, or as few as can be if that is None.
+        Each shard has `local` elements, or as few as possible if that is None.
         """
         if local is None:
             local = -(-self.size // count)
@@ -92,10 +92,10 @@ class Windows:
 def take_windows(
     emit: Emitter, value: Value, dim: int, axes: Axes, windows: Windows, fill: Fill | None, cause: Cause
 ) -> Value:
-    """Each device's window of a dimension split over `axes`; its length replaces the shard's.
+    """The window of each device along a dimension split over `axes`; its length replaces that of the shard.
 
-    Places outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unknown. Places
-    between elements become `fill` in any case.
+    Positions outside the dimension become `fill`, a scalar value or a word for `splat`; None leaves them unspecified.
+    Positions between elements always become `fill`.
     """
     exchange = windows.exchange(size_of(axes), value.type.shape[dim])
     found = redistribute(emit, value, dim, axes, axes, exchange, cause)
@@ -112,9 +112,9 @@ def _is_zero(fill: Fill) -> bool:
 
 
 def _zeros_outside(exchange: Exchange, size: int) -> bool:
-    """Whether what comes from beyond the first and the last shard is zero without being filled in.
+    """Whether elements beyond the first and the last shard are zero without being filled.
 
-    It is where neighbours send what is wanted, every shard wants something, and the shards of the `size` elements have
+    They are if neighbors send the needed elements, every shard needs some, and the shards of the `size` elements have
     no padding.
     """
     even = exchange.local * exchange.devices == size
@@ -123,7 +123,7 @@ def _zeros_outside(exchange: Exchange, size: int) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
-    """The exchange from a dimension split over `source` to `target`, with devices counted along `joint`."""
+    """The exchange from a dimension split over `source` to `target`, with devices numbered along `joint`."""
     spread, targets = positions(source, joint, target)
     count = size_of(target)
     return Exchange(
@@ -133,10 +133,10 @@ def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
 
 @functools.lru_cache(maxsize=4096)
 def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
-    """The exchanges that bring the dimensions of an all-to-all to even tiles: of the joined one, then of the cut one.
+    """The exchanges that make the dimensions of an all-to-all even: of the joined one, then of the cut one.
 
-    `counts` are the shards of both before it. Those of the first come together in groups of `moved`, each of the second
-    is cut into as many parts. What each device holds then need not be tiles.
+    `counts` are the shards of both before it. Groups of `moved` shards of the first are joined, and each shard of the
+    second is cut into as many parts. The parts need not be tiles.
     """
     few, many = counts[0] // moved, counts[1] * moved
     joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
@@ -151,16 +151,16 @@ def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) ->
 
 
 def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:
-    """The parts of ranges that lie inside the dimension."""
+    """The parts of ranges inside the dimension."""
     return tuple((min(begin, size), min(end, size)) for begin, end in ranges)
 
 
 @functools.lru_cache(maxsize=4096)
 def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
-    """The axes along which devices are counted and values are sent, `source` first.
+    """The axes along which devices are numbered and values are sent, `source` first.
 
-    After `source` come the parts of `target` that it does not cover or, where axes of the two do not nest, those of
-    `free`. Raises ValueError where what is left of an axis is not a sub-axis.
+    After `source` come the parts of `target` that it does not cover or, if axes of the two do not nest, those of
+    `free`. Raises ValueError if the rest of an axis is not a sub-axis.
     """
     if all(a.nests(b) for a in source for b in target):
         return source + without(target, source)
@@ -171,7 +171,7 @@ def joint_axes(source: Axes, target: Axes, free: Axes = ()) -> Axes:
 def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, ...]]:
     """The `spread` and `targets` of an exchange from shards over `source` to shards over `target`.
 
-    Devices are counted along `joint`, which begins with `source`.
+    Devices are numbered along `joint`, which starts with `source`.
     """
     if source == target:
         return 1, ()
@@ -181,7 +181,7 @@ def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, 
     places = dict(zip(parts, np.unravel_index(np.arange(size_of(parts)), [axis.size for axis in parts]), strict=True))
     index = np.zeros(size_of(parts), np.int64)
     for axis in target:
-        # Where the device is along the part of the mesh axis that this one is a part of.
+        # The index of the device along the enclosing part of the mesh axis.
         (full,) = (full for full in whole if full.overlaps(axis))
         place = np.zeros_like(index)
         for part in split_at((full,), cuts):
@@ -191,17 +191,17 @@ def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, 
 
 
 def _whole(axes: Axes) -> Axes:
-    """The same axes, those of one mesh axis adjacent and joined as far as possible."""
+    """The same axes, with parts of one mesh axis adjacent and joined if possible."""
     return canonical(sorted(axes))
 
 
 def redistribute(
     emit: Emitter, value: Value, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
 ) -> Value:
-    """What the exchange says every device wants of a dimension, which is held over `source`.
+    """The elements that every device needs of a dimension split over `source`.
 
-    Devices are counted along `joint`. Elements that no device holds are unspecified. The way is the one that sends
-    least, which may be to gather everything.
+    Devices are numbered along `joint`. Elements without a holder are unspecified. The method is the one that sends
+    least, possibly a gather.
     """
     way = cheapest(exchange)
     if way.margins is not None:
@@ -211,13 +211,13 @@ def redistribute(
     return _in_rounds(emit, value, dim, joint, exchange, cause)
 
 
-# ---- the three ways ----
+# ---- the three methods ----
 
 
 def _with_neighbours(
     emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
 ) -> Value:
-    """Extend every shard by what its neighbours hold, then cut the window."""
+    """Extend every shard with elements of its neighbors, then slice the window."""
     extended = _extend(emit, value, dim, axes, *margins, cause)
     begins = np.array(exchange.wants, np.int64)[:, 0] - exchange.local * np.arange(exchange.devices) + margins[0]
     return cut_at(emit, extended, dim, axes, begins, _wanting(exchange), exchange.length)
@@ -226,7 +226,7 @@ def _with_neighbours(
 def _gathered(
     emit: Emitter, value: Value, dim: int, source: Axes, joint: Axes, exchange: Exchange, cause: Cause
 ) -> Value:
-    """Gather everything, put the ranges held side by side, then cut the window."""
+    """Gather all shards, concatenate their ranges, then slice the window."""
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
     kept, local = exchange.kept(), exchange.local
     begin = kept[0][2][0] if kept else 0
@@ -238,14 +238,14 @@ def _gathered(
 
 
 def _wanting(exchange: Exchange) -> Ints:
-    """Which target shards want something that is held."""
+    """The target shards that need elements with a holder."""
     low, high = np.array(exchange.wants, np.int64).T
     kept = exchange.kept()
     return (low < kept[-1][2][1]) & (high > kept[0][2][0]) if kept else np.zeros(len(low), bool)
 
 
 def _in_rounds(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, cause: Cause) -> Value:
-    """Put what a device has already into its place, then what it is sent, round by round."""
+    """Write the device's own elements, then the received ones, round by round."""
     plan, local, length, devices = schedule(exchange), exchange.local, exchange.length, exchange.devices
     messages = [_Message(pieces, local, devices) for pieces in (*plan.own[1:], *plan.rounds)]
     before = max(0, *(-int(m.put.min()) for m in messages)) if messages else 0
@@ -266,10 +266,10 @@ def _in_rounds(emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exch
 
 
 class _Message:
-    """One round of an exchange, with an entry for each device.
+    """One round of an exchange, with an entry per device.
 
-    What a device sends begins at `taken`. What it receives goes to `put`, and of that only [`low`, `high`) counts:
-    messages are equally long and lie inside the shard, so that a shorter piece at its end has other elements before it.
+    A device sends from `taken` on. It writes the message to `put`, of which only [`low`, `high`) is valid: messages
+    have equal lengths and are inside the shard, so a shorter piece at its end has other elements before it.
     """
 
     def __init__(self, pieces: Pieces, local: int, devices: int) -> None:
@@ -292,7 +292,7 @@ def _scattered(where: Ints, values: Ints, devices: int) -> Ints:
 
 
 def _put(emit: Emitter, buffer: Value, dim: int, axes: Axes, message: _Message, before: int, received: Value) -> Value:
-    """Write the part of a message that counts over the buffer, on devices that are sent something."""
+    """Write the valid part of a message to the buffer, on devices with a message."""
     type_, whole = received.type, buffer.type
     start = lookup(emit, axes, message.put + before, message.receives, whole.shape[dim] - message.length)
     zero = emit.constant(INDEX, 0)
@@ -311,16 +311,16 @@ def _put(emit: Emitter, buffer: Value, dim: int, axes: Axes, message: _Message, 
 
 
 def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Value | None:
-    """The mask of what counts of a message on this device; None if that is all of it on all devices.
+    """The mask of the valid part of a message on this device; None if all of it is valid on all devices.
 
-    It is one value for all elements if all or none of them count.
+    It is a scalar if all or none of the elements are valid.
     """
     everyone = np.ones_like(message.low)
     if not message.low.any() and set(message.high.tolist()) <= {0, message.length}:
         if message.high.all():
             return None
         length = lookup(emit, axes, message.high, everyone, message.length)
-        assert isinstance(length, Value), "some devices are sent something, others nothing"
+        assert isinstance(length, Value), "some devices get a message, others do not"
         return emit.compare(length, "GT", emit.constant(INDEX, 0))
     places_type = TensorType(type_.shape, INDEX.element)
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
@@ -338,9 +338,9 @@ def _spread(emit: Emitter, dim: int, axes: Axes, values: Ints, care: Ints, type_
 
 
 def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right: int, cause: Cause) -> Value:
-    """The shard with `left` elements of those before and `right` elements of those after it.
+    """The shard with `left` elements before and `right` elements after it.
 
-    Beyond the first and the last shard there are zeros.
+    Elements beyond the first and the last shard are zeros.
     """
     local = value.type.shape[dim]
     groups = replica_groups(emit.mesh, axes)
@@ -361,17 +361,17 @@ def _extend(emit: Emitter, value: Value, dim: int, axes: Axes, left: int, right:
 def _fill_outside(
     emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, size: int, fill: Fill
 ) -> Value:
-    """Replace the elements before or behind the `size` of the dimension by `fill`."""
+    """Replace the elements before the start or after the `size` of the dimension by `fill`."""
     type_ = value.type
     position = TensorType(type_.shape, INDEX.element)
     begins, ends = np.array(exchange.wants, np.int64).T
     if begins.min() >= 0 and ends.max() <= size:
         return value
-    # Counted from where the first window begins.
+    # Relative to the start of the first window.
     lowest, highest = int(begins.min()), int(ends.max())
     begin = lookup(emit, axes, begins - lowest, np.ones_like(begins), highest - lowest)
     places = emit.op("stablehlo.iota", [], [position], iota_dimension=emit.i64(dim))
-    if isinstance(begin, Value):  # else it is 0
+    if isinstance(begin, Value):  # otherwise it is 0
         places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
     tests = []
     if lowest < 0:
@@ -386,9 +386,9 @@ def _fill_outside(
 def _spread_out(
     emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, windows: Windows, fill: Fill
 ) -> Value:
-    """The places of a device's window, of its elements; `fill` between them and where it begins or ends."""
+    """Dilate the elements of a device's window to positions, with `fill` between them and at its ends."""
     spread, count = windows.spread, size_of(axes)
-    # Where the first element is in the window; before it if one was fetched that the window does not have.
+    # The position of the first element in the window; negative if an extra element was fetched.
     first = spread * np.array(exchange.wants, np.int64)[:, 0] - windows.begins(count)
     before = max(int(first.max()), 0)
     after = max(windows.length - int(first.min()) - spread_size(exchange.length, spread), 0)

@@ -1,15 +1,15 @@
-"""Who sends what to whom when a dimension is held one way and wanted another: plain values, no program.
+"""The messages of an exchange of one dimension, as plain values.
 
-What one device needs of another is one message. Messages are put into rounds in which every device sends at most one
-and receives at most one, which is what one collective permute does; a round is as long as its longest message.
+The elements that one device needs of another are one message. In a round, which is one collective permute, every device
+sends and receives at most one message; a round is as long as its longest message.
 
-For example, a dimension of 12 elements in three shards of 4, each of which is wanted with one more element on either
-side: `Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of
-one element each, one to the device before and one to the device behind. `cheapest` finds that this is a halo exchange:
-`Cheapest(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards only change places, in one round of 4
-elements.
+For example, a dimension of 12 elements in three shards of 4, each of which needs one more element on either side:
+`Exchange(4, holds=((0, 4), (4, 8), (8, 12)), wants=((-1, 5), (3, 9), (7, 13)))`. Its schedule has two rounds of one
+element each, one to the previous and one to the next device. `cheapest` finds that this is a halo exchange:
+`ExchangeMethod(sent=2, margins=(1, 1))`. With `wants=((8, 12), (0, 4), (4, 8))` shards are only permuted, in one round
+of 4 elements.
 
-Source: edge colouring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
+Source: edge coloring of bipartite multigraphs (Koenig 1916): as many rounds as the busiest device has messages.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from gspmd.dialect.limits import MAX_EXCHANGED_SHARDS
 Ints = npt.NDArray[np.int64]
 Range = tuple[int, int]
 
-# With more rounds than this, gathering is the shorter program, whatever is sent.
-MOST_ROUNDS = 32
+# With more rounds than this, a gather is the shorter program.
+MAX_ROUNDS = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exchange:
-    """One dimension, in elements: which ranges of it devices hold, and which they want.
+    """An exchange of one dimension, in elements: the ranges that devices hold, and those that they need.
 
-    Source shard i has `local` places and holds the range `holds[i]` in its first; or, with `places`, it holds the
-    ranges whose entry there is (i, first place), and there are `shards` of them. Target shard j wants the range
-    `wants[j]`, of which it gets what is held. Ranges held are disjoint and ascend; ranges wanted are equally long and
-    may reach out of the dimension.
+    Source shard i has `local` positions and holds the range `holds[i]` in the first of these; or, with `places`, it
+    holds the ranges whose entry there is (i, first position), and there are `shards` of them. Target shard j needs the
+    range `wants[j]` and gets the part of it that has a holder. Held ranges are disjoint and ascending; needed ranges
+    have equal lengths and may extend beyond the dimension.
 
-    Devices are counted within a group: `spread` of them in a row hold the same source shard, and `targets` gives the
+    Devices are numbered within a group: `spread` consecutive ones hold the same source shard, and `targets` gives the
     target shard of each. Without `targets`, source and target shards are the devices.
     """
 
@@ -62,22 +62,22 @@ class Exchange:
         return self.shards * self.spread
 
     def kept(self) -> list[tuple[int, int, Range]]:
-        """Shard and first place of every range that is not empty."""
+        """The shard and the first position of every non-empty range."""
         places = self.places or [(shard, 0) for shard in range(len(self.holds))]
         return [(*at, held) for at, held in zip(places, self.holds, strict=True) if held[0] < held[1]]
 
     @property
     def length(self) -> int:
-        """Elements that every target shard wants."""
+        """The number of elements that every target shard needs."""
         return self.wants[0][1] - self.wants[0][0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """Pieces of shards that go from one device to another, as columns with an entry for each piece.
+    """Pieces of shards that devices send each other, as columns with an entry per piece.
 
-    A piece is `length` elements, from the place `taken` of the shard on device `source` to the place `put` of what
-    device `target` wants.
+    A piece is `length` elements, from position `taken` of the shard on device `source` to position `put` of the result
+    on device `target`.
     """
 
     source: Ints
@@ -96,9 +96,9 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """The pieces of an exchange in order: `own` that devices have already, and `rounds` of those they are sent.
+    """The schedule of an exchange: `own` pieces that devices already have, and `rounds` of received ones.
 
-    Each entry of `own` and each round has at most one piece for every device.
+    Each entry of `own` and each round has at most one piece per device.
     """
 
     own: tuple[Pieces, ...]
@@ -111,7 +111,7 @@ class Schedule:
 
 
 def check_shards(count: int) -> None:
-    """Raise Unsupported if a dimension has too many shards to be looked at one by one."""
+    """Raise Unsupported if a dimension has too many shards to list."""
     if count > MAX_EXCHANGED_SHARDS:
         raise Unsupported(
             f"exchanges parts of a dimension that is split {count} times, expected at most {MAX_EXCHANGED_SHARDS}",
@@ -128,7 +128,7 @@ def tiles(size: int, count: int) -> tuple[Range, ...]:
 
 
 def nests(size: int, coarse: int, fine: int) -> bool:
-    """Whether `fine` shards of a dimension make up `coarse` ones exactly, except for padding at the end."""
+    """Whether `coarse` shards of a dimension are unions of `fine` ones, except for padding at the end."""
     return coarse == 1 or (fine % coarse == 0 and fine // coarse * -(-size // fine) == -(-size // coarse))
 
 
@@ -140,7 +140,7 @@ def blocks(local: int, count: int) -> tuple[Range, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def schedule(exchange: Exchange) -> Schedule:
-    """The rounds that send least, and of those the fewest."""
+    """The schedule that sends least, with the fewest rounds among equals."""
     pieces = _pieces(exchange)
     here = pieces.source == pieces.target
     own, moved = pieces[here], pieces[~here]
@@ -149,9 +149,9 @@ def schedule(exchange: Exchange) -> Schedule:
 
 
 def in_rounds(moved: Pieces, devices: int) -> tuple[Pieces, ...]:
-    """Pieces in rounds, in which each device sends at most one and receives at most one.
+    """Pieces in rounds, in which each device sends and receives at most one.
 
-    Of the colourings tried, the rounds are those that send least, and of these the fewest.
+    Of the colorings tried, the one that sends least is used, with the fewest rounds among equals.
     """
     if not len(moved):
         return ()
@@ -162,7 +162,7 @@ def in_rounds(moved: Pieces, devices: int) -> tuple[Pieces, ...]:
         if not found or (_longest(rounds), len(rounds)) < (_longest(found), len(found)):
             found = rounds
         if _longest(found) == least:
-            break  # a device has to send or receive as much
+            break  # a lower bound by the traffic of one device
     return found
 
 
@@ -180,7 +180,7 @@ def _pieces(exchange: Exchange) -> Pieces:
     first = np.searchsorted(ends, low, "right")
     counts = np.maximum(np.searchsorted(begins, high, "left") - first, 0)
     target = np.repeat(np.arange(exchange.devices), counts)
-    # The first, second and so on of those that hold something of what the target wants.
+    # The first, second and further holders of elements that the target needs.
     nth = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts)
     held = first[target] + nth
     begin, end = np.maximum(begins[held], low[target]), np.minimum(ends[held], high[target])
@@ -190,7 +190,7 @@ def _pieces(exchange: Exchange) -> Pieces:
 
 
 def one_each(own: Pieces) -> tuple[Pieces, ...]:
-    """Pieces in order of their targets, at most one a target at a time."""
+    """Pieces in groups with at most one per target."""
     return _numbered(own, np.arange(len(own)) - np.searchsorted(own.target, own.target))
 
 
@@ -199,10 +199,10 @@ def _numbered(pieces: Pieces, colours: Ints) -> tuple[Pieces, ...]:
 
 
 def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
-    """Ways to put pieces into rounds: an array each, with the number of every piece's round.
+    """Colorings: for each, an array with the round of every piece.
 
-    The first is by distance, as in shifts, if no pair of devices has two pieces; the second puts the longest piece
-    first into the first round that is free; the third has as few rounds as there can be.
+    The first is by distance, as in shifts, if no pair of devices has two pieces; the second is greedy, with the longest
+    piece first; the third has the fewest possible rounds.
     """
     pairs = pieces.source * devices + pieces.target
     if len(np.unique(pairs)) == len(pairs):
@@ -214,7 +214,7 @@ def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
 
 def _first_free(pieces: Pieces, order: Ints, devices: int) -> Ints:
     colours = np.zeros(len(pieces), np.int64)
-    sends, receives = [0] * devices, [0] * devices  # the rounds that are taken, as bits
+    sends, receives = [0] * devices, [0] * devices  # the used rounds, as bits
     source, target = pieces.source.tolist(), pieces.target.tolist()
     for piece in order.tolist():
         taken = sends[source[piece]] | receives[target[piece]]
@@ -226,7 +226,7 @@ def _first_free(pieces: Pieces, order: Ints, devices: int) -> Ints:
 
 
 def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
-    """A round for every piece; where none is free on both sides, those along an alternating path change places."""
+    """A round for every piece; if no round is free on both sides, swap rounds along an alternating path."""
     colours = [0] * len(pieces)
     ends = pieces.source.tolist(), [devices + t for t in pieces.target.tolist()]
     at: list[dict[int, int]] = [{} for _ in range(2 * devices)]
@@ -256,10 +256,10 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cheapest:
-    """How to carry an exchange out, the elements that a device sends then, and in how many collectives.
+class ExchangeMethod:
+    """The cheapest method of an exchange, the elements that a device sends, and the number of collectives.
 
-    `margins` is how far a shard is extended by what its neighbours hold, if that is the way. Otherwise `gathers` says
+    `margins` are the elements from neighbors before and after a shard, for that method. Otherwise `gathers` says
     whether everything is gathered; if not, pieces are sent in rounds.
     """
 
@@ -270,38 +270,38 @@ class Cheapest:
 
 
 @functools.lru_cache(maxsize=4096)
-def cheapest(exchange: Exchange) -> Cheapest:
-    """The way that sends least; of equal ones neighbours go before rounds, and rounds before an all-gather."""
+def cheapest(exchange: Exchange) -> ExchangeMethod:
+    """The method that sends least; among equals, neighbors come before rounds, and rounds before an all-gather."""
     margins, received = _margins(exchange)
     if margins is not None and sum(margins) <= received:
         return _beside(exchange, margins)
-    ways = [Cheapest((exchange.shards - 1) * exchange.local, 1, gathers=True)]
-    if _fewest_rounds(exchange) <= MOST_ROUNDS:
+    ways = [ExchangeMethod((exchange.shards - 1) * exchange.local, 1, gathers=True)]
+    if _fewest_rounds(exchange) <= MAX_ROUNDS:
         plan = schedule(exchange)
-        if len(plan.rounds) <= MOST_ROUNDS:
-            ways.insert(0, Cheapest(plan.sent, len(plan.rounds)))
+        if len(plan.rounds) <= MAX_ROUNDS:
+            ways.insert(0, ExchangeMethod(plan.sent, len(plan.rounds)))
     if margins is not None:
         ways.insert(0, _beside(exchange, margins))
     return min(ways, key=lambda way: way.sent)
 
 
-def _beside(exchange: Exchange, margins: Range) -> Cheapest:
-    """What neighbours hold, one message for each shard that a margin reaches into."""
-    return Cheapest(sum(margins), sum([-(-margin // exchange.local) for margin in margins if margin]), margins)
+def _beside(exchange: Exchange, margins: Range) -> ExchangeMethod:
+    """The method of margins, with one message for each shard that a margin overlaps."""
+    return ExchangeMethod(sum(margins), sum([-(-margin // exchange.local) for margin in margins if margin]), margins)
 
 
 def _fewest_rounds(exchange: Exchange) -> int:
-    """The number of messages of the busiest device: no schedule has fewer rounds."""
+    """The number of messages of the busiest device, a lower bound of the number of rounds."""
     pieces = _pieces(exchange)
     away = pieces.source != pieces.target
     return max((int(np.bincount(ends[away]).max()) for ends in (pieces.source, pieces.target) if away.any()), default=0)
 
 
 def _margins(exchange: Exchange) -> tuple[Range | None, int]:
-    """How far shards have to be extended into their neighbours, and the most elements that one lacks.
+    """The margins into neighboring shards, and the most elements that a shard lacks.
 
-    The first is (before, after), or None unless shards lie side by side at equal distances. No way sends fewer elements
-    than the second.
+    The margins are (before, after), or None unless shards are at equal distances. The second is a lower bound of the
+    elements sent.
     """
     if exchange.spread > 1 or exchange.targets or exchange.places or not exchange.local:
         return None, 0

@@ -1,4 +1,4 @@
-"""Pieces of one dimension of a per-device value: cut out, put together, padded."""
+"""Pieces of one dimension of a per-device value: slices, concatenations, padding."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gspmd.transforms.ir.types import TensorType
 
 
 def spread_size(size: int, spread: int) -> int:
-    """Places from the first to behind the last of `size` elements that are `spread` apart: 5 of 3 that are 2 apart."""
+    """The length of `size` elements that are `spread` positions apart: 5 for 3 elements at distance 2."""
     return (size - 1) * spread + 1 if size else 0
 
 
 def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill: Fill, between: int = 0) -> Value:
-    """A dimension with so much of `fill` before, behind and between its elements.
+    """Pad a dimension with `fill` before, after and between its elements.
 
-    `fill` is a scalar value, or a word or number as `splat` reads it.
+    `fill` is a scalar value, or a word or number for `splat`.
     """
     if not before and not after and not between:
         return value
@@ -41,10 +41,10 @@ def pad_dim(emit: Emitter, value: Value, dim: int, before: int, after: int, fill
 
 
 def cut_at(emit: Emitter, value: Value, dim: int, axes: Axes, starts: Ints, care: Ints, length: int) -> Value:
-    """Cut `length` elements from every device's value, each from a start of its own.
+    """Slice `length` elements of every device's value, with a start per device.
 
-    `starts` has one entry for each device along `axes`, which counts where `care` is set. A cut may reach out of the
-    value; what it has there is unspecified.
+    `starts` has an entry for each device along `axes`, which matters only if `care` is set. A slice may extend beyond
+    the value; its elements there are unspecified.
     """
     wanted = starts[care.astype(bool)]
     if not len(wanted):
@@ -61,11 +61,11 @@ def cut_at(emit: Emitter, value: Value, dim: int, axes: Axes, starts: Ints, care
 
 
 def lookup(emit: Emitter, axes: Axes, values: Ints, care: Ints, most: int) -> int | Value:
-    """This device's entry of a table by its position along `axes`, as a number or a scalar value.
+    """This device's entry of a table, by its position along `axes`, as a number or a scalar value.
 
-    It is a number where that is the same on all devices that `care`, else a scalar, computed without a table where
-    entries lie on a line. Entries that do not `care` may come out as any number from 0 to `most`. A clamp says so where
-    a line leaves that range, because XLA adds up the starts of a slice of a slice without limiting the inner one.
+    It is a number if it is equal on all devices that `care`; else a scalar, computed without a table if entries are
+    linear in the position. Entries that do not `care` may be any number from 0 to `most`. A clamp enforces this range
+    for linear entries, because XLA adds the starts of a slice of a slice without clamping the inner one.
     """
     chosen = np.flatnonzero(care)
     if not len(chosen):

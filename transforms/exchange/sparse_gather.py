@@ -1,8 +1,8 @@
-"""Gathering shards of which most are padding: a sum of what every device puts into its place.
+"""Gather shards that are mostly padding, by a sum of every device's elements at their positions.
 
 For example, `f32[1,8] [{"x"}, {}]` over x=8 is one row on the first device, and padding on the others. An all-gather
-would send seven rows, of which a device keeps the first. Put into zeros and summed up, the row takes an all-reduce,
-for which a device sends 1.75 rows.
+would send seven rows, of which a device keeps the first. An all-reduce of the row among zeros sends 1.75 rows per
+device.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gspmd.transforms.ir.types import TensorType
 
 
 def is_mostly_padding(shape: tuple[int, ...], before: Dims, after: Dims) -> bool:
-    """Whether an all-gather from one sharding to another sends more than an all-reduce of what it leaves."""
+    """Whether an all-gather between two shardings sends more than an all-reduce of the result."""
     held, left = (math.prod(local_shape(shape, dims)) for dims in (before, after))
     counts = [size_of(b) // size_of(a) for b, a in zip(before, after, strict=True)]
     return 2 * left < math.prod(counts) * held
 
 
 def gather_into_place(emit: Emitter, value: Value, dims: dict[int, Axes], left: tuple[int, ...], cause: Cause) -> Value:
-    """The shards of `dims` side by side, of which `left` is the shape without padding."""
+    """The concatenated shards of `dims`; `left` is the shape without padding."""
     local = value.type.shape
     whole = TensorType(
         tuple([n * size_of(dims[d]) if d in dims else n for d, n in enumerate(local)]), value.type.element

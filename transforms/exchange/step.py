@@ -1,4 +1,4 @@
-"""One step of a reshard: decided once, by the search, written into the program as an `sdy` collective, and carried out.
+"""One step of a reshard: chosen by the search, written as an `sdy` collective, and emitted.
 
 For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 is one step: `kind` is "all_to_all", `after` is [{}, {"x"}],
 and `moves` is ((x, 0, 1),). It is emitted as one all-to-all, for which a device sends 24 bytes.
@@ -33,12 +33,12 @@ from gspmd.transforms.ir.types import TensorType
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReshardStep:
-    """One move: `kind` is the `sdy` operation's name; `after` the sharding it leaves.
+    """One step: `kind` is the name of the `sdy` operation; `after` the resulting sharding.
 
-    `dims` lists the axes per dimension that an all_gather, all_slice or reduce_scatter works on; `axes` those
-    of an all_reduce; `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives dimensions other
-    tiles, whose boundaries need not be those of the tiles before. If it has `orders`, these are two orders of the
-    devices, the one before and the one after, as lists of the device at each position of the mesh.
+    `dims` are the axes per dimension of an all_gather, all_slice or reduce_scatter; `axes` those of an all_reduce;
+    `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives dimensions other tiles, whose
+    boundaries need not nest with those before. `orders` are the device orders before and after a reshard, if they
+    differ, as the device at each position of the mesh.
     """
 
     kind: str
@@ -48,25 +48,25 @@ class ReshardStep:
     moves: AxisMoves = ()
     orders: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
-    def emit(self, emit: Emitter, held: HeldValue, cause: Cause, combiner: str = "add") -> Value:
-        """A device's part of the value after the step, where sums that are left are made by `combiner`.
+    def emit(self, emit: Emitter, held: ShardedValue, cause: Cause, combiner: str = "add") -> Value:
+        """A device's shard after the step; `combiner` reduces partial values.
 
         Raises Unsupported for a reshard that takes too many messages.
         """
         return _KINDS[self.kind].emit(_Emission(self, emit, held, cause, combiner))
 
-    @functools.lru_cache(maxsize=2**14)  # noqa: B019  (steps are values, and searches ask for the same again and again)
+    @functools.lru_cache(maxsize=2**14)  # noqa: B019  (steps are values, and searches repeat the same calls)
     def sent(self, type_: TensorType, before: TensorSharding) -> tuple[Sent, ...]:
-        """The collectives that the step is for a value of this global type, split as `before` says."""
+        """The collectives of the step for a value of this global type with the sharding `before`."""
         location = ir.Location.unknown(counting_context())
         entry = Block([local_type(type_, before)], [location])
         emit = CountingEmitter(counting_context(), mesh_along(before.mesh, self._axes(type_, before)), entry)
         (value,) = entry.arguments
-        self.emit(emit, HeldValue(type_, before, value), Cause("", location))
+        self.emit(emit, ShardedValue(type_, before, value), Cause("", location))
         return tuple(emit.sent)
 
     def _axes(self, type_: TensorType, before: TensorSharding) -> Axes:
-        """The axes that something may be sent along."""
+        """The axes along which the step may send."""
         if self.orders is not None:
             return before.mesh.all_axes()
         used = (*before.used_axes(), *self.after.used_axes(), *self.axes)
@@ -75,8 +75,8 @@ class ReshardStep:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HeldValue:
-    """A device's part, `value`, of a value of a global `type`, split like `sharding`."""
+class ShardedValue:
+    """The shard `value` of a value of a global `type` with a sharding."""
 
     type: TensorType
     sharding: TensorSharding
@@ -84,9 +84,9 @@ class HeldValue:
 
 
 class _Emission:
-    """A step while it is being emitted."""
+    """The emission of a step."""
 
-    def __init__(self, step: ReshardStep, emit: Emitter, held: HeldValue, cause: Cause, combiner: str) -> None:
+    def __init__(self, step: ReshardStep, emit: Emitter, held: ShardedValue, cause: Cause, combiner: str) -> None:
         self.step = step
         self.emit = emit
         self.type, self.before, self.value = held.type, held.sharding, held.value
@@ -96,11 +96,11 @@ class _Emission:
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """Per-device shape of the result."""
+        """The per-device shape of the result."""
         return self.after.local_shape(self.type.shape)
 
     def dims(self) -> dict[int, Axes]:
-        """The axes of the dimensions that the step works on."""
+        """The axes of the step's dimensions."""
         return {dim: axes for dim, axes in enumerate(self.step.dims) if axes}
 
 
@@ -129,7 +129,7 @@ def _reduce_scatter(e: _Emission) -> Value:
 
 
 def _all_to_all(e: _Emission) -> Value:
-    """All-to-alls of axes that go to other dimensions: one if all of these divide, else one after the other."""
+    """All-to-alls of axes that change their dimension: one if all are even, else one after the other."""
     before, after, shape, moves = list(e.before.dim_axes()), e.after.dim_axes(), e.type.shape, e.step.moves
     if len(moves) > 1 and all(map(nests_either_way, shape, before, after)):
         return AxisSwap(shape, e.before.dim_axes(), after, moves).emit(e.emit, e.value, e.cause)
@@ -175,7 +175,7 @@ def _collective_permute(e: _Emission) -> Value:
 
 
 class _Kind(NamedTuple):
-    """How steps of a kind are emitted, and whether they take sums."""
+    """The emission of a kind of step, and whether it reduces partial values."""
 
     emit: Callable[[_Emission], Value]
     reduces: bool = False
@@ -191,6 +191,6 @@ _KINDS = {
     "reshard": _Kind(_reshard),
 }
 KINDS = frozenset(_KINDS)
-"""What a step may be, by the names of the `sdy` operations."""
+"""The kinds of steps: names of `sdy` operations."""
 REDUCTIONS = frozenset(name for name, kind in _KINDS.items() if kind.reduces)
-"""Those that take the sums of partial values."""
+"""The kinds that reduce partial values."""

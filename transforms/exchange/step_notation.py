@@ -1,4 +1,4 @@
-"""Steps of reshards in programs: one `sdy` collective each."""
+"""The notation of reshard steps in programs: one `sdy` collective each."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gspmd.transforms.exchange.step import KINDS, ReshardStep
 from gspmd.transforms.ir.operations import Operation
 
 STEPS = frozenset(f"sdy.{kind}" for kind in KINDS)
-"""The operations that steps are written as."""
+"""The operations of steps."""
 
 
 class _Attribute(NamedTuple):
-    """The attribute that says what a step does, besides what it leaves, and the field of the step that it holds."""
+    """The attribute of a step besides its result sharding, and the field of the step that it holds."""
 
     name: str
     field: str
@@ -42,7 +42,7 @@ ATTRIBUTES = {
     "all_reduce": _Attribute("reduction_axes", "axes", write_axes, read_axes),
     "all_to_all": _Attribute("params", "moves", write_axis_moves, read_axis_moves),
 }
-"""By kind; what is not here is told by the shardings before and after."""
+"""By kind; other kinds are determined by the shardings before and after."""
 
 
 def write_step(step: ReshardStep, codec: SdyCodec) -> tuple[str, dict[str, ir.Attribute]]:
@@ -59,7 +59,7 @@ def write_step(step: ReshardStep, codec: SdyCodec) -> tuple[str, dict[str, ir.At
 
 
 def read_step(op: Operation, codec: SdyCodec) -> ReshardStep:
-    """The step that an operation of `STEPS` stands for."""
+    """The step of an operation in `STEPS`."""
     kind, attributes = op.name.removeprefix("sdy."), op.attributes
     after = sharding_after(op, codec)
     if kind in ATTRIBUTES:
@@ -73,10 +73,10 @@ def read_step(op: Operation, codec: SdyCodec) -> ReshardStep:
 
 
 def sharding_after(op: Operation, codec: SdyCodec) -> TensorSharding:
-    """The sharding that an operation of `STEPS` leaves."""
+    """The result sharding of an operation in `STEPS`."""
     return codec.read(op.attributes[_result(op.name.removeprefix("sdy."))])
 
 
 def _result(kind: str) -> str:
-    """The attribute that says how the result is split."""
+    """The attribute with the sharding of the result."""
     return "sharding" if kind == "reshard" else "out_sharding"

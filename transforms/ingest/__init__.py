@@ -72,14 +72,14 @@ from gspmd.transforms.ops.custom_rules import attach_rules, custom_calls, parse_
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.passes import Pass, option
 
-# What XLA's converter from HLO puts on every module.
+# The attributes that XLA's converter from HLO puts on every module.
 _FROM_HLO = "mhlo.cross_program_prefetches"
 _PARTITIONS, _REPLICAS = "mhlo.num_partitions", "mhlo.num_replicas"
 
 
 @dataclasses.dataclass(frozen=True)
 class Ingest(Pass):
-    """Read annotations of every family, inline functions, and put everything on one mesh."""
+    """Read the annotations of all frameworks, inline functions, and express everything on one mesh."""
 
     argument = "gspmd-ingest"
     summary = "Bring the annotations of all frameworks into the one form that the other passes read"
@@ -105,7 +105,7 @@ class Ingest(Pass):
             main = symbol(found.main)
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
             for op in found.all("sdy.manual_computation"):
-                if op.parent is not None:  # else it had no axes, and is dissolved
+                if op.parent is not None:  # otherwise it had no axes and was dissolved
                     cross_partial(op, target)
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
@@ -137,7 +137,7 @@ class Ingest(Pass):
 
 @contextlib.contextmanager
 def _in_module(module: Operation) -> Iterator[None]:
-    """Errors that no operation is to blame for get the module's place, if the text gives it one."""
+    """Errors without an operation get the location of the module, if it has one."""
     try:
         yield
     except Error as error:
@@ -159,7 +159,7 @@ def _check_replicas(module: Operation) -> None:
 
 
 def _prepare(module: Operation) -> Survey:
-    """Bring functions, tuples, shapes and operations to their modern form, annotations untouched."""
+    """Convert functions, tuples, shapes and legacy operations to current StableHLO; annotations stay as they are."""
     functions = functions_of(module)
     entry = functions[find_main(functions)]
     check_signature(entry)
@@ -184,7 +184,7 @@ def _prepare(module: Operation) -> Survey:
 
 
 def _convert_manual(module: Operation, found: Survey, calls: list[Operation], target: TargetMesh) -> Survey:
-    """Express manual computations in the target's axes, and make regions of those that are calls."""
+    """Express manual computations in the axes of the target; those written as calls become regions."""
     for op in found.all("sdy.manual_computation"):
         rewrite(op, target)
     if not calls:
@@ -194,7 +194,7 @@ def _convert_manual(module: Operation, found: Survey, calls: list[Operation], ta
 
 
 def _write_module(module: Operation, target: TargetMesh) -> None:
-    """Leave one mesh, and the number of its devices."""
+    """Declare one mesh and the number of its devices."""
     kept = None
     attribute = write_mesh(target.mesh, context_of(module))
     for op in mesh_operations(module):
@@ -214,7 +214,7 @@ def _write_module(module: Operation, target: TargetMesh) -> None:
 
 
 def _named_from(entry: Operation, functions: Mapping[str, Operation]) -> set[str]:
-    """The functions that custom calls name in @main, and in functions that are named there."""
+    """The functions that custom calls name in @main, transitively."""
     named: set[str] = set()
     pending = [entry]
     while pending:
@@ -225,7 +225,7 @@ def _named_from(entry: Operation, functions: Mapping[str, Operation]) -> set[str
 
 
 def _finish(module: Operation, main: str, tuples: bool) -> None:
-    """Leave @main, public, without foldable tuples, and of the other functions those that custom calls name."""
+    """Keep @main, public and without foldable tuples, and the functions that custom calls name; erase the others."""
     functions = functions_of(module)
     entry = functions[main]
     named = _named_from(entry, functions)

@@ -1,4 +1,4 @@
-"""Writing annotations: every operation that says something says it in `sdy` and in the target's axes."""
+"""Writing annotations: every annotation becomes one of `sdy`, in the axes of the target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxlib.mlir.dialects import sdy
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.own_attributes import ANNOTATED, CALL_DEVICE
-from gspmd.transforms.ingest.annotations import PREFIX, Said, frontend, given, parse_carried, strip
+from gspmd.transforms.ingest.annotations import PREFIX, OpAnnotation, frontend, given, parse_carried, strip
 from gspmd.transforms.ingest.boundaries import RESULT_MARKER, ResultMarkers, rewrite_call, rewrite_callee, rewrite_main
 from gspmd.transforms.ingest.edits import create
 from gspmd.transforms.ingest.groups import constrain_groups
@@ -23,14 +23,14 @@ from gspmd.transforms.ir.native import check_fits
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.mlir import located
 
-# Operations of `sdy` that hold a value to a sharding. A reshard is one written by hand.
+# Operations of `sdy` that constrain a value to a sharding. The user writes a reshard.
 _CONSTRAINTS = ("sdy.sharding_constraint", "sdy.reshard")
 _KEPT = {"sdy.manual_computation", "sdy.sharding_group", "sdy.propagation_barrier", "sdy.return", "sdy.mesh"}
 _HANDLED = _KEPT | {*_CONSTRAINTS, "sdy.data_flow_edge", "sdy.named_computation"}
 
 
 def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Operation]:
-    """Rewrite everything that says something, in every function that @main reaches; returns the custom calls left.
+    """Rewrite all annotations in the functions that @main reaches; returns the remaining custom calls.
 
     Raises Unsupported (located) for `sdy` operations that are the result of partitioning.
     """
@@ -64,9 +64,9 @@ def rewrite_annotations(found: Survey, target: TargetMesh) -> list[Operation]:
 
 
 def _rewrite(op: Operation, target: TargetMesh) -> None:
-    """An operation: `sdy.sharding` on it says how its results are split."""
+    """An operation: its `sdy.sharding` gives the shardings of its results."""
     if op.name == "stablehlo.reshape" and not op.results[0].is_used:
-        op.erase()  # XLA leaves annotated copies of a program's results behind
+        op.erase()  # XLA leaves annotated copies of the results of a program
         return
     with located(op):
         said = target.annotations.of(op.attributes)
@@ -94,7 +94,7 @@ def _carried_rule(text: str, context: ir.Context) -> ir.Attribute:
 
 
 def _rewrite_constraint(op: Operation, target: TargetMesh) -> None:
-    """A constraint, reshard or data-flow edge; one that says nothing goes."""
+    """A constraint, reshard or data-flow edge; it is erased if it has no effect."""
     attributes = op.attributes
     value = op.operands[0]
     old = given(attributes, "sharding")
@@ -102,7 +102,7 @@ def _rewrite_constraint(op: Operation, target: TargetMesh) -> None:
     if old is not None:
         with located(op):
             new = target.attribute(old, value.type)
-            if is_left_partial(Said(target.annotations.attribute(old), None), value.type, target):
+            if is_left_partial(OpAnnotation(target.annotations.attribute(old), None), value.type, target):
                 new, value = None, before_constraints(value)
     if new is None:
         op.replace([value])

@@ -1,7 +1,7 @@
-"""Reading annotations: every way of writing how a value is split becomes a value of ours.
+"""Reading annotations: the notations of all frameworks become `TensorSharding` and `HloAnnotation`.
 
-The ways are `sdy.sharding` attributes, the same as text in `xla.sdy.*` frontend attributes, and
-`mhlo.sharding` strings, on the operation or in its nested `mhlo.attributes`.
+The notations are `sdy.sharding` attributes, the same text in `xla.sdy.*` frontend attributes, and `mhlo.sharding`
+strings, on the operation or in its nested `mhlo.attributes`.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _SAYING = (*CARRIERS, "backend_config")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HloAnnotation:
-    """An `mhlo.sharding`, and the dimensions that propagation may still split."""
+    """An `mhlo.sharding`, and the dimensions that it leaves open."""
 
     sharding: HloSharding
     open_dims: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class OpAnnotation:
     """What is written about the values of one operation, or about one argument or result.
 
     `sdy` has one sharding a value; `hlo` one for all or a tuple of them. At least one is given. `Annotations`
@@ -68,7 +68,7 @@ class Said:
     hlo: HloAnnotation | None
 
     def devices(self) -> tuple[int, ...]:
-        """The devices of the program that values are said to be on, those which are on one alone."""
+        """The devices to which annotations assign values that are on one device only."""
         body = None if self.hlo is None else self.hlo.sharding.body
         leaves = [leaf.body for leaf in body.leaves] if isinstance(body, TupleOf) else [body]
         by_sdy = [sharding.mesh.device_ids[0] for sharding in self.sdy or () if sharding.mesh.is_maximal]
@@ -76,16 +76,16 @@ class Said:
 
 
 class Annotations:
-    """Reads the annotations of one module, each distinct one once.
+    """Parses the annotations of a module; equal ones are parsed once.
 
     `is_round_trip` says that the module went through HLO with its `sdy` annotations as frontend attributes,
-    so that its `mhlo.sharding` are only their shadows.
+    so that its `mhlo.sharding` only repeat them.
     """
 
     def __init__(self, module: Operation, num_devices: int | None = None, base: Mesh | None = None) -> None:
-        """`num_devices` is what every `mhlo.sharding` must be for, None for whatever the first one says.
+        """`num_devices` is the number of devices of every `mhlo.sharding`; None takes that of the first one.
 
-        With `base`, a mesh of all devices of the program, meshes of fewer are read as repeated over it.
+        `base` is a mesh of all devices of the program; with it, smaller meshes are read as repeated over it.
         """
         self.context = context_of(module)
         self.num_devices = num_devices
@@ -93,7 +93,7 @@ class Annotations:
         self._repeated: dict[Mesh, Mesh] = {}
         self._written_as: dict[Mesh, Mesh] = {}
         self.reader: Operation | None = None  # the operation being read
-        self.hlo_reader: Operation | None = None  # the first operation whose `mhlo.sharding` names devices
+        self.hlo_reader: Operation | None = None  # the first operation with an `mhlo.sharding` that lists devices
         self.mesh_ops = {symbol(op): op for op in mesh_operations(module)}
         for name, op in self.mesh_ops.items():
             with located(op):
@@ -107,37 +107,37 @@ class Annotations:
         self._carried = SdyCodec(self.context, meshes)
         self._texts: dict[str, tuple[TensorSharding, ...]] = {}
         self._hlo: dict[tuple[str, str], HloAnnotation] = {}
-        self._said: dict[tuple[ir.Attribute | None, ...], Said | None] = {}
+        self._said: dict[tuple[ir.Attribute | None, ...], OpAnnotation | None] = {}
         self.shardings: set[TensorSharding] = set()
 
     @property
     def meshes(self) -> list[Mesh]:
-        """Every mesh the module gives a name."""
+        """The named meshes of the module."""
         return [self._repeated.get(mesh, mesh) for mesh in self._carried.meshes.values()]
 
     def written_as(self, mesh: Mesh) -> Mesh | None:
-        """The mesh of fewer devices that was written where `mesh` is read; None for one of all devices."""
+        """The smaller mesh in the source that was read as `mesh`; None if it has all devices."""
         return self._written_as.get(mesh)
 
     def hlo_shardings(self) -> Iterator[HloSharding]:
-        """All that was read so far from `mhlo.sharding`, tuples as their leaves."""
+        """Every `mhlo.sharding` read so far, tuples as their leaves."""
         for annotation in self._hlo.values():
             body = annotation.sharding.body
             yield from body.leaves if isinstance(body, TupleOf) else [annotation.sharding]
 
     @property
     def has_fewer(self) -> bool:
-        """Whether a mesh of fewer devices was written."""
+        """Whether the source has a mesh of fewer devices than the program."""
         return bool(self._written_as)
 
-    def of(self, attributes: Attributes) -> Said | None:
-        """What the attributes of an operation, argument or result say, if anything."""
+    def of(self, attributes: Attributes) -> OpAnnotation | None:
+        """The annotation in the attributes of an operation, argument or result, if there is one."""
         key = tuple(given(attributes, name) for name in _SAYING)
         if key not in self._said:
             self._said[key] = self._of(attributes)
         return self._said[key]
 
-    def _of(self, attributes: Attributes) -> Said | None:
+    def _of(self, attributes: Attributes) -> OpAnnotation | None:
         written = self.attribute(attributes["sdy.sharding"]) if "sdy.sharding" in attributes else None
         carried = self.carried(attributes, "sharding")
         if written is not None and carried is not None and written != carried:
@@ -146,10 +146,10 @@ class Annotations:
             )
         hlo = self._hlo_annotation(attributes)
         shardings = carried if written is None else written
-        return None if shardings is None and hlo is None else Said(shardings, hlo)
+        return None if shardings is None and hlo is None else OpAnnotation(shardings, hlo)
 
     def attribute(self, attribute: ir.Attribute) -> tuple[TensorSharding, ...]:
-        """A `#sdy.sharding`, or every one in a `#sdy.sharding_per_value`."""
+        """The shardings of a `#sdy.sharding` or `#sdy.sharding_per_value`."""
         return self._read(attribute, self._written)
 
     def carried(self, attributes: Attributes, key: str) -> tuple[TensorSharding, ...] | None:
@@ -170,7 +170,7 @@ class Annotations:
         return shardings
 
     def _over_all(self, sharding: TensorSharding, base: Mesh) -> TensorSharding:
-        """The sharding on a mesh of all devices, if it is on one of fewer."""
+        """The sharding on the mesh of all devices; shardings on smaller meshes are repeated."""
         mesh = sharding.mesh
         if mesh.size in (1, base.size):
             return sharding
@@ -223,10 +223,10 @@ class Annotations:
 
 
 def read_annotations(module: Operation, found: Survey, num_devices: int | None) -> Annotations:
-    """Read everything that is said anywhere, so that a mesh for all of it can be chosen.
+    """Read all annotations of the program; the choice of the mesh needs them all.
 
-    Where that is over meshes of fewer devices than the program has, these are read as repeated over all. `num_devices`
-    is how many it is known to have. Errors are located.
+    Meshes of fewer devices than the program has are read as repeated over all. `num_devices` is the known number of
+    devices. Errors are located.
     """
     annotations = Annotations(module, num_devices)
     _collect(annotations, found)
@@ -257,20 +257,20 @@ def _collect(annotations: Annotations, found: Survey) -> None:
                 annotations.carried(attributes, key)
             if op.name.startswith("sdy."):
                 keys = [key for key in ("sharding", "in_shardings", "out_shardings") if key in attributes]
-                said += [Said(annotations.attribute(attributes[key]), None) for key in keys]
+                said += [OpAnnotation(annotations.attribute(attributes[key]), None) for key in keys]
             if not is_callback(op):
                 for one in said:
                     _remark_on(op, "a value", one)
 
 
-def _remark_on(op: Operation, what: str, said: Said | None) -> None:
-    """Tell of a value on one device: a copy on every one is the same to all that use it."""
+def _remark_on(op: Operation, what: str, said: OpAnnotation | None) -> None:
+    """Emit the remark that a value annotated on one device gets a copy on every device."""
     for device in () if said is None else said.devices()[:1]:
         remark(op, f"asks for {what} on device {device} alone; every device holds a copy of it")
 
 
 def called_by(op: Operation) -> list[str]:
-    """The functions of the module that a custom call names."""
+    """The functions to which a custom call refers."""
     attributes = op.attributes
     return (
         [str(name.value) for name in attributes["called_computations"]] if "called_computations" in attributes else []
@@ -278,7 +278,7 @@ def called_by(op: Operation) -> list[str]:
 
 
 def given(attributes: Attributes, name: str) -> ir.Attribute | None:
-    """The attribute of that name, None without (`get` of a dictionary attribute is another thing)."""
+    """The attribute of that name, or None; the `get` of a dictionary attribute differs."""
     return attributes[name] if name in attributes else None  # noqa: SIM401
 
 
@@ -290,7 +290,7 @@ def entries_of(attributes: Attributes) -> dict[str, ir.Attribute]:
 
 
 def frontend(attributes: Attributes) -> dict[str, str]:
-    """XLA's frontend attributes: names and texts. Raises Unsupported for an `xla.sdy.` one that is unknown."""
+    """XLA's frontend attributes, as text by name. Raises Unsupported for an unknown one with the prefix `xla.sdy.`."""
     if FRONTEND not in attributes:
         return {}
     if not isinstance(attributes[FRONTEND], ir.DictAttr):
@@ -314,12 +314,12 @@ def _carried_meshes(text: str, context: ir.Context) -> dict[str, Mesh]:
 
 
 def parse_carried(text: str, context: ir.Context) -> ir.Attribute:
-    """An attribute that was carried as text. Raises AnnotationError when it is none."""
+    """Parse an attribute from text. Raises AnnotationError for invalid text."""
     return parse_attribute(text, context, "frontend attribute")
 
 
 def stripped(attributes: Attributes) -> dict[str, ir.Attribute]:
-    """The attributes of a dictionary without annotations in any form."""
+    """The attributes of a dictionary without the annotations."""
     kept = entries_of(attributes)
     for name in ("sdy.sharding", "mhlo.sharding"):
         kept.pop(name, None)
@@ -335,7 +335,7 @@ def stripped(attributes: Attributes) -> dict[str, ir.Attribute]:
 
 
 def strip(op: Operation) -> None:
-    """Remove annotations in any form from an operation."""
+    """Remove all annotations from an operation."""
     attributes = op.attributes
     written = {name: attributes[name] for name in CARRIERS if name in attributes}
     if not written:

@@ -1,6 +1,6 @@
-"""Gathers and scatters whose indices count along a batch, as in `x[arange(n), i]`, as ones with batching dimensions.
+"""Batching dimensions for gathers and scatters whose indices count along a batch, as in `x[arange(n), i]`.
 
-Of such a look-up every device can do its own part; of one with any other indices it cannot be told.
+A batching dimension can be split without communication; with other indices, any device may need any element.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gspmd.transforms.ir.types import element_bytes
 
 GATHER, SCATTER = "stablehlo.gather", "stablehlo.scatter"
 _JOIN = "stablehlo.concatenate"
-# What indices are made with, and may be left unused.
+# Operations that compute indices; they are erased if the rewrite leaves them unused.
 _PURE = {_JOIN} | {
     f"stablehlo.{name}"
     for name in ("add", "broadcast_in_dim", "compare", "constant", "convert", "iota", "reshape", "select")
 }
-_MOST_ELEMENTS = 65536
+_MAX_ELEMENTS = 65536
 
 
-class _Numbers(NamedTuple):
-    """Dimension numbers of either operation, by the names that gather has."""
+class _DimensionNumbers(NamedTuple):
+    """The dimension numbers of a gather or scatter, with the names of gather."""
 
     offset: list[int]
     collapsed: list[int]
@@ -39,12 +39,12 @@ class _Numbers(NamedTuple):
 
 
 def joins_indices(op: Operation) -> bool:
-    """Whether a gather or scatter has indices put together of several, of which one may count along a batch."""
+    """Whether the indices of a gather or scatter are concatenated, so that one component may count along a batch."""
     return _name_of(_indices(op)) == _JOIN
 
 
 def batch_lookups(main: Operation) -> None:
-    """Rewrite the gathers and scatters of a function, which has no calls left."""
+    """Rewrite the gathers and scatters of a function without calls."""
     for op in [op for op in main.walk() if op.name in (GATHER, SCATTER)]:
         if joins_indices(op):
             _rewrite(op)
@@ -63,7 +63,7 @@ def _rewrite(op: Operation) -> None:
     join = _indices(op).maker
     parts = list(join.operands)
     if int(join.attributes["dimension"]) != numbers.vector_dim or len(parts) != len(numbers.start):
-        return  # not one part for every component
+        return  # the parts are not the components
     shape, indices = _shape(op.operands[0]), _shape(_indices(op))
     pairs = dict(zip(numbers.operand_batching, numbers.indices_batching, strict=True))
     kept = []
@@ -77,7 +77,7 @@ def _rewrite(op: Operation) -> None:
         return
     ordered = dict(sorted(pairs.items()))
     collapsed = [d for d in numbers.collapsed if d not in ordered]
-    changed = _Numbers(
+    changed = _DimensionNumbers(
         numbers.offset, collapsed, [*ordered], [*ordered.values()], [d for d, _ in kept], numbers.vector_dim
     )
     _write(op, changed)
@@ -87,10 +87,10 @@ def _rewrite(op: Operation) -> None:
     _erase_unused(join)
 
 
-def _read(op: Operation) -> _Numbers:
+def _read(op: Operation) -> _DimensionNumbers:
     if op.name == GATHER:
         gather = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-        return _Numbers(
+        return _DimensionNumbers(
             gather.offset_dims,
             gather.collapsed_slice_dims,
             gather.operand_batching_dims,
@@ -99,7 +99,7 @@ def _read(op: Operation) -> _Numbers:
             gather.index_vector_dim,
         )
     scatter = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    return _Numbers(
+    return _DimensionNumbers(
         scatter.update_window_dims,
         scatter.inserted_window_dims,
         scatter.input_batching_dims,
@@ -109,7 +109,7 @@ def _read(op: Operation) -> _Numbers:
     )
 
 
-def _write(op: Operation, numbers: _Numbers) -> None:
+def _write(op: Operation, numbers: _DimensionNumbers) -> None:
     if op.name == GATHER:
         op.attributes["dimension_numbers"] = stablehlo.GatherDimensionNumbers.get(*numbers)
     else:
@@ -121,7 +121,7 @@ def _shape(value: Value) -> list[int]:
 
 
 def _joined(parts: Sequence[Value], dim: int, like: Value, before: Operation) -> Value:
-    """Indices of these components, of which there may be none, in the type of `like` otherwise."""
+    """The concatenation of these components; an empty value with the element type of `like` for none."""
     if len(parts) == 1:
         return parts[0]
     result = like.type.of_shape(tuple(len(parts) if d == dim else n for d, n in enumerate(like.type.shape)))
@@ -133,14 +133,14 @@ def _joined(parts: Sequence[Value], dim: int, like: Value, before: Operation) ->
 
 
 def _erase_unused(op: Operation) -> None:
-    """The operation, and what it is made of, as far as nothing else uses it."""
+    """Erase the operation and its producers, as far as they have no other users."""
     for found in reversed(_makers(op, {})):
         if not any(result.is_used for result in found.results):
             found.erase()
 
 
 def _makers(op: Operation, seen: dict[Operation, None]) -> list[Operation]:
-    """The operations that an operation's value is made with, each behind those that it needs."""
+    """The producers of an operation, transitively, in order of execution."""
     for value in op.operands:
         made = value.op
         if made is not None and made.name in _PURE and made not in seen:
@@ -149,13 +149,13 @@ def _makers(op: Operation, seen: dict[Operation, None]) -> list[Operation]:
     return list(seen)
 
 
-# ---- what counts ----
+# ---- values that count ----
 
 
 def _counted_dim(value: Value) -> int | None:
-    """The dimension along which the value counts 0, 1, 2 and so on, being the same along all others.
+    """The dimension along which the value counts 0, 1, 2 and so on, if it is constant along all others.
 
-    None where this is not certain. Dimensions of one element do not count.
+    None if this is unknown. Dimensions of one element are ignored.
     """
     op = value.op
     if op is None:
@@ -166,7 +166,7 @@ def _counted_dim(value: Value) -> int | None:
 
 
 def _carried(argument: Value) -> Value | None:
-    """What a loop was given as a value that it does not change."""
+    """The initial value of a loop variable that the loop does not change."""
     loop, index = argument.block.owner, argument.index
     if loop is None or loop.name != "stablehlo.while":
         return None
@@ -180,9 +180,9 @@ def _iota(op: Operation) -> int | None:
 
 
 def _constant(op: Operation) -> int | None:
-    """A constant that was written out."""
+    """A constant with a literal for each element."""
     value, shape = op.attributes["value"], _shape(op.results[0])
-    if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or np.prod(shape) > _MOST_ELEMENTS:
+    if not isinstance(value, ir.DenseIntElementsAttr) or value.is_splat or np.prod(shape) > _MAX_ELEMENTS:
         return None
     numbers = np.array(value).reshape(shape)
     for dim, size in enumerate(shape):
@@ -198,7 +198,7 @@ def _broadcast(op: Operation) -> int | None:
 
 
 def _reshape(op: Operation) -> int | None:
-    """Only dimensions of one element may come and go."""
+    """A reshape may add and remove dimensions of one element only."""
     before, after = _shape(op.operands[0]), _shape(op.results[0])
     dim = _counted_dim(op.operands[0])
     if dim is None or [n for n in before if n != 1] != [n for n in after if n != 1]:
@@ -207,7 +207,7 @@ def _reshape(op: Operation) -> int | None:
 
 
 def _convert(op: Operation) -> int | None:
-    """Only to an integer type that holds all the numbers."""
+    """A conversion must be to an integer type that can represent all positions."""
     dim, element = _counted_dim(op.operands[0]), op.results[0].type.element
     if dim is None or not element.startswith(("i", "ui")) or element == "index":
         return None
@@ -215,7 +215,7 @@ def _convert(op: Operation) -> int | None:
 
 
 def _select(op: Operation) -> int | None:
-    """`x < 0 ? x + n : x` is x where x counts, as it is never negative."""
+    """`x < 0 ? x + n : x` is x if x counts, because it is never negative."""
     return _counted_dim(op.operands[2]) if _is_never(op.operands[0]) else None
 
 

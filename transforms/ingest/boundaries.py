@@ -1,4 +1,4 @@
-"""Functions and calls: what is said at their boundaries becomes constraints."""
+"""Annotations on functions and calls become constraints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.own_attributes import DEVICE_IDS, UNREDUCED
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.partial_values import apart_sharding
-from gspmd.transforms.ingest.annotations import PREFIX, Annotations, Said, entries_of, given, stripped
+from gspmd.transforms.ingest.annotations import PREFIX, Annotations, OpAnnotation, entries_of, given, stripped
 from gspmd.transforms.ingest.edits import constrain_operand, constrain_users, create
 from gspmd.transforms.ingest.partial_values import enter_partial, leave_partial
 from gspmd.transforms.ingest.target import TargetMesh
@@ -30,16 +30,16 @@ _ARGUMENTS, _RESULTS = "arg_attrs", "res_attrs"
 
 
 def signature(function: Operation) -> Iterator[ir.DictAttr]:
-    """The attributes of all arguments and results that have any."""
+    """The attributes of arguments and results, where there are any."""
     for name in (_ARGUMENTS, _RESULTS):
         if name in function.attributes:
             yield from function.attributes[name]
 
 
 def drop_copied_results(functions: list[Operation]) -> None:
-    """Take `mhlo.sharding` off results where it only repeats that of the operation returned.
+    """Remove `mhlo.sharding` from results where it repeats that of the returned operation.
 
-    XLA's converter from HLO repeats it there, without saying which dimensions are open. Only for its modules.
+    XLA's converter from HLO repeats it without the open dimensions. Only for its modules.
     """
     for function in functions:
         returned = function.regions[0].terminator.operands
@@ -59,16 +59,16 @@ def _without_copy(attributes: ir.DictAttr, value: Value) -> ir.DictAttr:
 
 
 class ResultMarkers:
-    """`@xla.sdy.FuncResultSharding` calls: what they say of the results of the functions they stand in."""
+    """`@xla.sdy.FuncResultSharding` calls: the shardings of the results of their function."""
 
     def __init__(self, custom_calls: list[Operation], target: TargetMesh) -> None:
-        """Takes the markers away; those on values that are not returned become constraints."""
-        self._said: dict[tuple[str, int], Said] = {}
+        """Erases the markers; those on values that are not returned become constraints."""
+        self._said: dict[tuple[str, int], OpAnnotation] = {}
         for op in custom_calls:
             with located(op):
                 self._take(op, target)
 
-    def of(self, function: Operation, index: int) -> Said | None:
+    def of(self, function: Operation, index: int) -> OpAnnotation | None:
         return self._said.get((symbol(function), index))
 
     def _take(self, op: Operation, target: TargetMesh) -> None:
@@ -90,7 +90,7 @@ class ResultMarkers:
 
 
 def rewrite_main(function: Operation, target: TargetMesh, markers: ResultMarkers) -> None:
-    """Leave every argument and result of @main with at most one `sdy.sharding`."""
+    """Give every argument and result of @main at most one `sdy.sharding`."""
     block = function.regions[0]
     for name, values in ((_ARGUMENTS, block.arguments), (_RESULTS, block.terminator.operands)):
         old = _dictionaries(function, name, len(values))
@@ -115,13 +115,13 @@ def rewrite_main(function: Operation, target: TargetMesh, markers: ResultMarkers
             function.attributes[name] = ir.ArrayAttr.get(new)
 
 
-def _unreduced(target: TargetMesh, sayings: Iterable[Said | None], type_: TensorType) -> Axes:
-    """The axes over which the first of these that says anything leaves the value partial."""
+def _unreduced(target: TargetMesh, sayings: Iterable[OpAnnotation | None], type_: TensorType) -> Axes:
+    """The partial axes of the first of these that has any annotation."""
     return next((target.unreduced(said, type_) for said in sayings if said is not None), ())
 
 
 def rewrite_callee(function: Operation, target: TargetMesh, markers: ResultMarkers) -> None:
-    """Turn what is said of a private function's arguments and results into constraints in its body."""
+    """Turn annotations on arguments and results of a private function into constraints in its body."""
     block = function.regions[0]
     first, last = block.first, block.terminator
     assert first is not None
@@ -142,7 +142,7 @@ def rewrite_callee(function: Operation, target: TargetMesh, markers: ResultMarke
 
 
 def rewrite_call(call: Operation, target: TargetMesh) -> None:
-    """Turn what is said of a call's results into constraints behind it."""
+    """Turn annotations on the results of a call into constraints after it."""
     with located(call):
         said = target.annotations.of(call.attributes)
         if said is not None:
@@ -152,17 +152,19 @@ def rewrite_call(call: Operation, target: TargetMesh) -> None:
                     constrain_users(value, sharding, call)
 
 
-def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> Said | None:
-    """What is said of an argument or result of @main.
+def _of_main(annotations: Annotations, attributes: ir.DictAttr) -> OpAnnotation | None:
+    """The annotation of an argument or result of @main.
 
-    A module that went through HLO has `{replicated}` there wherever its author said nothing.
+    A module that went through HLO has `{replicated}` for arguments and results without annotations.
     """
     said = annotations.of(attributes)
     filler = said is not None and said.sdy is None and said.hlo is not None and said.hlo.sharding == REPLICATED
     return None if filler and annotations.is_round_trip else said
 
 
-def _resolve(target: TargetMesh, said: Said | None, marked: Said | None, type_: TensorType) -> TensorSharding | None:
+def _resolve(
+    target: TargetMesh, said: OpAnnotation | None, marked: OpAnnotation | None, type_: TensorType
+) -> TensorSharding | None:
     """The sharding of an argument or result. Raises AnnotationError when marker and attribute disagree."""
     own = None if said is None else target.resolve(said, 0, [type_])
     if marked is None:

@@ -1,4 +1,4 @@
-"""Branches that are always taken: JAX writes a `case` of one branch for what depends on the platform."""
+"""Branches that are always taken: JAX emits a `case` with one branch for platform-dependent code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gspmd.transforms.ir.operations import Operation
 
 
 def inline_only_branches(cases: Iterable[Operation]) -> None:
-    """Put the operations of every `stablehlo.case` of one branch in its place; annotated ones stay as they are."""
+    """Replace every `stablehlo.case` of one branch by its operations, unless it is annotated."""
     for case in cases:
         if len(case.regions) != 1 or "sdy.sharding" in case.attributes:
             continue

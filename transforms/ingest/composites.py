@@ -1,7 +1,7 @@
-"""Composites: what one computes is its decomposition, whatever it is called.
+"""Composites are replaced by their decompositions.
 
-A composite that is called as an operation of CHLO becomes that operation only where its decomposition is the one that
-StableHLO's own pass makes of it, as in programs that JAX exported. Any other becomes a call of its decomposition.
+A composite with the name of a CHLO operation becomes that operation only if its decomposition is the one that
+StableHLO's own pass emits, as in programs exported by JAX. Any other becomes a call of its decomposition.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.parsing.attribute_text import text_of
 
 _EXPAND = "func.func(chlo-legalize-to-stablehlo)"
-# Operations of one operand that CHLO, MHLO, custom calls and composites all know by the same name.
+# Operations of one operand with the same name in CHLO, MHLO, custom calls and composites.
 POINTWISE = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erf", "erf_inv", "sinh", "square")
 _CHLO = {f"chlo.{name}" for name in (*POINTWISE, "top_k")}
-# Attributes that are there or left out at their defaults, as which a portable artifact writes them.
+# Attributes that may be absent at their defaults; portable artifacts contain them.
 _DEFAULTS = {"compare_type": "NOTYPE", "result_accuracy": "DEFAULT"}
 
 
 class Expansions:
-    """Compares decompositions with those that StableHLO makes, each only once."""
+    """Compares decompositions with those of StableHLO, each once."""
 
     def __init__(self, functions: Mapping[str, Operation]) -> None:
-        """`functions` are those of the module, by name."""
+        """`functions` are the functions of the module, by name."""
         self._functions = functions
         self._known: dict[tuple[str, str, ir.Attribute | None], bool] = {}
 
     def known_operation(self, composite: Operation) -> str | None:
-        """The operation of CHLO that the composite is both by name and by its decomposition."""
+        """The CHLO operation that the composite equals by name and by decomposition."""
         attributes = composite.attributes
         name, decomposition = text_of(attributes["name"]), str(attributes["decomposition"].value)
         if name not in _CHLO or composite.regions:
@@ -47,7 +47,10 @@ class Expansions:
 
 
 def _expansion(composite: Operation, name: str, attributes: dict[str, ir.Attribute]) -> Operation | None:
-    """One function, what StableHLO's pass makes of the operation; None where it cannot be one on these operands."""
+    """The function that StableHLO's pass emits for the operation.
+
+    None if the operation is invalid for these operands.
+    """
     wanted = Operation(
         name, composite.operands, [value.type for value in composite.results], attributes, composite.location
     )
@@ -57,16 +60,16 @@ def _expansion(composite: Operation, name: str, attributes: dict[str, ir.Attribu
 
 
 def _alike(one: Operation, other: Operation) -> bool:
-    """Whether two functions compute the same by the same operations."""
-    numbering = _Numbering()
+    """Whether two functions compute the same results with the same operations."""
+    numbering = _ExpressionNumbers()
     first, second = (numbering.of_block(function.regions[0], {}) for function in (one, other))
     return first == second
 
 
-class _Numbering:
-    """Numbers expressions, equal ones alike: the order of operations, and which results are shared, does not show.
+class _ExpressionNumbers:
+    """Numbers expressions; equal expressions get equal numbers, whatever the order and sharing of operations.
 
-    Operations whose results nothing uses do not count; decompositions of CHLO consist of such without effects.
+    Unused operations are ignored; decompositions of CHLO have no side effects.
     """
 
     def __init__(self) -> None:
@@ -76,7 +79,7 @@ class _Numbering:
         return self._numbers.setdefault(expression, len(self._numbers))
 
     def of_block(self, block: Block, around: Mapping[Value, Hashable]) -> int:
-        """What a block returns, as an expression of its arguments and of the values `around`."""
+        """The number of the result of a block, as an expression of its arguments and of the values `around`."""
         known = dict(around)
         for argument in block.arguments:
             known[argument] = ("argument", len(known), argument.type)

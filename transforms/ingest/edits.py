@@ -1,4 +1,4 @@
-"""The few edits of the IR that the steps of ingest share."""
+"""Edits of the IR that the steps of ingest share."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def create(
     attributes: dict[str, ir.Attribute],
     before: Operation,
 ) -> Operation:
-    """An operation in front of `before`, with its location."""
+    """An operation before `before`, with its location."""
     return Operation(name, operands, results, attributes, before.location).insert(Point.at(before))
 
 
 def constrain_users(value: Value, sharding: ir.Attribute, after: Operation) -> None:
-    """Put a sharding constraint on `value` right after the operation `after`, and let all users see it."""
+    """Insert a sharding constraint on `value` after the operation `after`; all users read the constraint."""
     constraint = create("sdy.sharding_constraint", [value], [value.type], {"sharding": sharding}, after)
     constraint.move(Point.after(after))
     value.replace_all_uses_with(constraint.results[0], [constraint])
 
 
 def constrain_operand(user: Operation, index: int, sharding: ir.Attribute) -> None:
-    """Let the operand of one user pass through a sharding constraint, unless it does already."""
+    """Insert a sharding constraint on one operand of one user, unless there is one."""
     value = user.operands[index]
     made = value.op
     if made is not None and made.name == "sdy.sharding_constraint" and made.attributes["sharding"] == sharding:
@@ -40,13 +40,13 @@ def constrain_operand(user: Operation, index: int, sharding: ir.Attribute) -> No
 
 
 def drop(op: Operation, names: Iterable[str]) -> None:
-    """Remove those of the attributes that the operation has."""
+    """Remove these attributes where the operation has them."""
     for name in names:
         op.attributes.pop(name, None)
 
 
 def mark(value: Value, said: dict[str, ir.Attribute], after: Operation) -> None:
-    """Let the users of `value` see it through a `@Sharding` call that says this, if it says anything."""
+    """Insert a `@Sharding` call with this annotation between `value` and its users, if it is not empty."""
     if not _says(said):
         return
     call = _marker(value, said, after)
@@ -55,13 +55,13 @@ def mark(value: Value, said: dict[str, ir.Attribute], after: Operation) -> None:
 
 
 def mark_operand(user: Operation, index: int, said: dict[str, ir.Attribute]) -> None:
-    """The same for one operand of one user."""
+    """Insert such a call before one operand of one user."""
     if _says(said):
         user.operands[index] = _marker(user.operands[index], said, user).results[0]
 
 
 def _says(said: dict[str, ir.Attribute]) -> bool:
-    """Whether a sharding is among it: frameworks put their own on operations, too, as TensorFlow's `grad_x`."""
+    """Whether the attributes include a sharding; frameworks also add others, such as TensorFlow's `grad_x`."""
     nested = {name for key in (FRONTEND, NESTED) if key in said for name in entries_of(said[key])}
     names = nested.union(said)
     return not names.isdisjoint(("sdy.sharding", "mhlo.sharding")) or any(name.startswith(PREFIX) for name in nested)

@@ -1,8 +1,8 @@
-"""What is computed of single elements: bodies of reductions, sorts and the like, and functions that custom calls name.
+"""Scalar computations: bodies of reductions, sorts and similar operations, and functions that custom calls name.
 
-They run many times in one operation, on every device the same way. So sharding has no meaning there, nor has which
-device it is. What they take as a wider type than it has becomes that before the operation, so that behind ingest an
-operation and its body have the same types.
+They run for many elements, in the same way on every device, so shardings and device ids have no meaning inside. If a
+body takes a wider type than the operand has, the operand is converted before the operation: after ingest, an operation
+and its body have the same types.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ REDUCING = frozenset(
     f"stablehlo.{name}"
     for name in ("all_reduce", "reduce", "reduce_scatter", "reduce_window", "scatter", "select_and_scatter")
 )
-"""Operations whose bodies may take wider types than their operands have."""
+"""Operations whose bodies may take wider types than their operands."""
 
 
 def make_bodies_plain(function: Operation) -> None:
-    """Forget what is said of elements in a function, and have operands in the types that bodies take.
+    """Remove annotations from the bodies of a function, and convert operands to the types of bodies.
 
-    Raises Unsupported (located) for what depends on devices there.
+    Raises Unsupported (located) for operations there that depend on the device.
     """
     for op in function.walk():
         if op.regions and op.name not in _OF_WHOLE_VALUES:
@@ -46,7 +46,7 @@ def make_bodies_plain(function: Operation) -> None:
 
 
 def make_function_plain(function: Operation) -> None:
-    """The same for a function that a custom call names."""
+    """Do so for a function that a custom call names."""
     for key in ("arg_attrs", "res_attrs"):
         if key in function.attributes:
             entries = [ir.DictAttr.get(stripped(entry)) for entry in function.attributes[key]]
@@ -55,9 +55,9 @@ def make_function_plain(function: Operation) -> None:
 
 
 def widen_operands(op: Operation) -> None:
-    """Convert the operands that the body takes as wider types, as what is summed up may be.
+    """Convert operands to the wider types that the body takes, such as those of accumulators.
 
-    XLA wants that, too.
+    XLA requires this, too.
     """
     count = len(op.results)
     taken = list(range(len(op.operands)))
@@ -72,7 +72,7 @@ def widen_operands(op: Operation) -> None:
 
 
 def _narrow_arguments(op: Operation, body: Block, taken: TensorType) -> None:
-    """Have a body of elements take another type, from which it converts back."""
+    """Change the argument type of a body, which converts back to the old type."""
     for argument in body.arguments:
         before, argument.type = argument.type, TensorType((), taken.element)
         narrow = _converted(op, argument, before, Point.at_begin(body))

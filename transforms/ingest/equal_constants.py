@@ -1,8 +1,8 @@
-"""Equal constants become one, at the beginning of their block.
+"""Merge equal constants at the beginning of their block.
 
-A traced program says a constant anew wherever it is used, often with a broadcast of its own: more than a third of the
-operations of an unrolled Transformer are these. Later stages see each use of a constant by itself, and make a copy
-for each sharding that uses want, so it does not matter to them how many operations say it.
+A traced program repeats a constant for every use, often with a broadcast: these are more than a third of the operations
+of an unrolled Transformer. Later stages decide each use of a constant separately and emit a copy for each sharding, so
+merging does not restrict them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _merge(block: Block) -> None:
                 shared[first] = None
                 result.replace_all_uses_with(first.results[0])
                 op.erase()
-    # What is used in one place stays where it is said. What several share may not seem to belong to the first of them.
+    # A constant with one use keeps its location. A shared one must not seem to belong to its first user.
     first_of_all = list(dict.fromkeys([each for op in shared for each in (*_made_of(op, block), op)]))
     moved = set(first_of_all)
     point = Point.at(next(op for op in block if op not in moved))
@@ -51,5 +51,5 @@ def _is_scalar_constant(value: Value) -> bool:
 
 
 def _made_of(op: Operation, block: Block) -> list[Operation]:
-    """The constant of the same block that is broadcast, if that is what an operation does."""
+    """The constant of the same block that an operation broadcasts, if it does."""
     return [value.maker for value in op.operands if value.op is not None and value.op.block is block]

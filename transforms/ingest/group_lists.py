@@ -1,4 +1,4 @@
-"""Replica groups that name mesh axes, as JAX 0.12 writes those of shard_map, become lists of partitions."""
+"""Replica groups that name mesh axes, as in shard_map of JAX 0.12, become lists of partitions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _GROUPS = "replica_groups"
 
 
 def list_groups(module: Operation, collectives: Iterable[Operation]) -> None:
-    """Write out the groups of these operations where they name axes of a mesh.
+    """Expand the groups of these operations where they name axes of a mesh.
 
-    Errors: AnnotationError (located) for a mesh or an axis that is not there.
+    Errors: AnnotationError (located) for an unknown mesh or axis.
     """
     named = [op for op in collectives if _GROUPS in op.attributes and names_axes(op.attributes[_GROUPS])]
     if named:

@@ -1,4 +1,4 @@
-"""Groups of values that are to be split alike, where the user says of one how it is: so are the others."""
+"""Shard groups with an annotated member: the other members get its sharding."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CONSTRAINT = "sdy.sharding_constraint"
 
 
 def constrain_groups(groups: Iterable[Operation], main: Operation) -> None:
-    """Constrain the members of a group as the argument of @main that is one of them, if that is wholly annotated.
+    """Constrain the members of a group to the sharding of a member that is a fully annotated argument of @main.
 
-    Propagation takes a group for one value; what decides later would look only at what is said of each. Members that
-    are arguments, or say something themselves, are left alone: propagation compares these. So are groups whose members
-    should only be alike.
+    Propagation treats a group as one value, but the decision reads only the annotation of each member. Arguments and
+    annotated members stay as they are; propagation compares them. So do groups of which the members need only have
+    similar shardings.
     """
     members: dict[int, list[Value]] = defaultdict(list)
     for op in groups:
@@ -40,6 +40,6 @@ def constrain_groups(groups: Iterable[Operation], main: Operation) -> None:
 
 
 def _says_all(sharding: ir.Attribute) -> bool:
-    """Whether a sharding leaves no dimension open."""
+    """Whether all dimensions of a sharding are closed."""
     dims = sdy.TensorShardingAttr(sharding).dimension_shardings
     return all(sdy.DimensionShardingAttr(dim).is_closed for dim in dims)

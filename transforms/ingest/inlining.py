@@ -1,6 +1,6 @@
-"""Calls are replaced by what they call, in a time that grows with the program that this makes.
+"""Inlining of calls, in time linear in the size of the resulting program.
 
-MLIR's own inliner has no interface to `func.call` in jaxlib, and its canonicalizer moves constants out of loops.
+In jaxlib, MLIR's inliner does not support `func.call`, and its canonicalizer moves constants out of loops.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from gspmd.transforms.parsing.mlir import located
 
 
 def check_calls(found: Survey) -> None:
-    """Count what inlining will make, before it does: twice as much by every call of a call may be too much.
+    """Count the operations after inlining, before inlining: nested calls can double the size at every level.
 
-    So may be the regions that calls in loops bring into others. Raises Unsupported, located at such a call.
+    Count the depth of regions, too. Raises Unsupported, located at a call that exceeds a limit.
     """
     most = max(MAX_INLINED_OPERATIONS, MAX_INLINED_GROWTH * sum(found.sizes))
     sizes: dict[str, int] = {}
     depths: dict[str, int] = {}
-    regions: dict[str, int] = {}  # around what each function calls, directly or not
+    regions: dict[str, int] = {}  # around the callees of each function, transitively
     for function, calls, size in zip(found.functions, found.calls, found.sizes, strict=True):
         name, depth = symbol(function), 0
         deepest = 0
@@ -43,7 +43,7 @@ def check_calls(found: Survey) -> None:
 
 
 def _regions_around(call: Operation) -> int:
-    """Those inside the function that the call is in."""
+    """The regions around the call inside its function."""
     depth, op = 0, call.parent
     while op is not None and op.name != FUNCTION:
         depth, op = depth + 1, op.parent
@@ -76,9 +76,9 @@ def _check(name: str, size: int, most: int, depth: int) -> None:
 
 
 def inline_calls(found: Survey, kept: Collection[str]) -> None:
-    """Replace every call in @main, and in the functions `kept`, by what it calls.
+    """Inline every call in @main and in the functions `kept`.
 
-    What is copied is a function as it was written, so that nothing is copied twice; its own calls come after it.
+    The copied functions are not inlined yet, so that nothing is copied twice; their calls are inlined after the copy.
     """
     functions = {symbol(op): op for op in found.functions}
     locations: dict[tuple[Location, Location], Location] = {}
@@ -102,7 +102,7 @@ def inline_calls(found: Survey, kept: Collection[str]) -> None:
 
 
 def _called_from(location: Location, caller: Location, known: dict[tuple[Location, Location], Location]) -> Location:
-    """Where an operation is that is called from somewhere."""
+    """The location of an operation in a function that was called from another location."""
     found = known.get((location, caller))
     if found is None:
         found = known[location, caller] = ir.Location.callsite(location, [caller])
@@ -110,7 +110,7 @@ def _called_from(location: Location, caller: Location, known: dict[tuple[Locatio
 
 
 def _between(first: Operation | None, end: Operation | None) -> Iterator[Operation]:
-    """The operations of a block from one to before another, with those in their regions."""
+    """The operations of a block from one up to another, with those in their regions."""
     while first is not None and first is not end:
         yield first
         yield from first.walk()

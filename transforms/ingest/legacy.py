@@ -1,7 +1,6 @@
-"""Operations of older or neighbouring dialects, as the StableHLO or CHLO operations that mean the same.
+"""Legacy operations, and those of related dialects, become equivalent operations of StableHLO or CHLO.
 
-All of this happens before annotations are understood: what carries them is handed on as it is, to the new
-operation or to a `@Sharding` call behind it.
+This happens before annotations are read: their attributes move to the new operation or to a `@Sharding` call after it.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.parsing.mlir import located, mlir_errors
 
-# MHLO's operations and CHLO's that mean the same.
+# Operations of MHLO and the equivalent ones of CHLO.
 _CHLO = {f"mhlo.{name}": f"chlo.{name}" for name in POINTWISE}
 _CONSTANTS = {"sdy.constant": "stablehlo.constant", "chlo.constant": "stablehlo.constant"}
 _TOP_K = "TopK"  # XLA's own call
 _SIZED = "stablehlo.set_dimension_size"
-# Deprecated operations that StableHLO's own pass leaves alone.
+# Deprecated operations that StableHLO's own pass does not convert.
 _THROUGH_MHLO = ("stablehlo.einsum", "stablehlo.torch_index_select")
 _MHLO_PASSES = ("mhlo-legalize-einsum-to-dot-general", "mhlo-legalize-torch-index-select-to-gather")
 
 
 def modernise(module: Operation, found: Survey) -> Survey:
-    """Replace what only older producers write; what is found afterwards.
+    """Replace the operations of older producers; returns the new survey.
 
     Raises Unsupported (located) for MHLO operations that have no counterpart.
     """
@@ -63,7 +62,7 @@ def modernise(module: Operation, found: Survey) -> Survey:
 
 
 def _prepare_deprecated(op: Operation) -> None:
-    """Hand on what is said of the operation, and rename it where it is MHLO that knows what it means."""
+    """Move the annotations of an operation to its results, and rename an operation of MHLO."""
     said = _said(op)
     if said:
         mark(op.results[0], said, op)
@@ -77,7 +76,7 @@ def _prepare_deprecated(op: Operation) -> None:
 
 
 def _check_einsum(config: str) -> None:
-    """Raises Unsupported for what is not one dot_general and a transpose."""
+    """Raises Unsupported for an einsum that is not a dot_general and a transpose."""
     operands, _, result = config.replace(" ", "").partition("->")
     left, _, right = operands.partition(",")
     if "." in config:
@@ -97,7 +96,7 @@ def _is_mhlo(name: str) -> bool:
 
 
 def _replace_one(op: Operation, expansions: Expansions) -> bool:
-    """Replace the operation by its counterpart, if it is known; the known ones have no regions."""
+    """Replace the operation by its counterpart, if there is one; the known ones have no regions."""
     name, attributes = op.name, op.attributes
     given: dict[str, ir.Attribute] = {}
     if name == "mhlo.topk":
@@ -127,7 +126,7 @@ def _replace_one(op: Operation, expansions: Expansions) -> bool:
 
 
 def _is_whole(op: Operation) -> bool:
-    """Whether the size set is that of the whole dimension, as TensorFlow sets it of what its top-k found."""
+    """Whether the size set is that of the whole dimension, as TensorFlow does for results of its top-k."""
     type_, dim = op.results[0].type, ir.IntegerAttr(op.attributes["dimension"]).value
     size = constant_integer(op.operands[1])
     return bool(type_.is_tensor and type_ == op.operands[0].type and type_.shape[dim] == size)
@@ -144,7 +143,7 @@ def _top_k(op: Operation, given: dict[str, ir.Attribute]) -> bool:
 
 
 def _check_top_k(op: Operation) -> None:
-    """Raises Unsupported for a call of XLA's `TopK` that does not find the largest elements and where they are."""
+    """Raises Unsupported for a call of XLA's `TopK` that does not return the largest elements and their indices."""
     value, *others = op.operands
     if others or len(op.results) != 2 or not value.type.rank:
         raise Unsupported(
@@ -162,7 +161,7 @@ def _check_top_k(op: Operation) -> None:
 
 
 def _is_greater(block: Block | None) -> bool:
-    """Whether a comparator's block says that its first argument is greater than its second."""
+    """Whether the block of a comparator returns whether its first argument is greater than its second."""
     if block is None:
         return False
     first, last = block.first, block.terminator
@@ -179,7 +178,7 @@ def _rename(op: Operation, name: str, attributes: dict[str, ir.Attribute]) -> bo
 
 
 def _said(op: Operation) -> dict[str, ir.Attribute]:
-    """What carries the operation's annotations, without nesting."""
+    """The attributes with the annotations of the operation, without nesting."""
     attributes = op.attributes
     said = {name: attributes[name] for name in CARRIERS if name in attributes and name != NESTED}
     if NESTED in attributes and "mhlo.sharding" in attributes[NESTED]:

@@ -1,7 +1,7 @@
-"""Collectives of devices that are alone in their group, as programs for one device have them.
+"""Collectives with groups of one device, as in programs for one device, are erased.
 
-A program has one replica, so a collective between replicas sends nothing, and every replica is number 0. The same holds
-of partitions where the program was written for one of them, outside manual computations.
+A program has one replica, so a collective between replicas sends nothing and the replica id is 0. The same holds for
+partitions in a program that was written for one, outside manual computations.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ _PERMUTE = "stablehlo.collective_permute"
 
 
 def dissolve_lone(main: Operation, one_partition: bool) -> None:
-    """Replace collectives of one device each by their operands, and the number of the only device by 0.
+    """Replace collectives with groups of one device by their operands, and the device id by 0.
 
-    `one_partition` says that the module is for one partition; its collectives then name no other. Annotations are those
-    that ingest leaves.
+    `one_partition` says that the module is for one partition; its collectives then name no other.
     """
     _dissolve_inside(main, one_partition, in_manual=False)
 
@@ -50,7 +49,7 @@ def _dissolve_inside(op: Operation, one_partition: bool, in_manual: bool) -> Non
 
 
 def _alone(op: Operation, name: str, one_partition: bool, in_manual: bool) -> list[Value] | None:
-    """The results of a collective in which every device is by itself, None for any other."""
+    """The results of a collective with groups of one device; None for any other."""
     attributes = op.attributes
     is_permute = name == _PERMUTE
     groups = groups_of(op)
@@ -79,7 +78,7 @@ def _zeros(op: Operation) -> list[Value]:
 
 
 def _replace(op: Operation, values: list[Value]) -> None:
-    """Let users see the values instead, split as the operation says that its results are."""
+    """Replace the results by the values, constrained to the annotations of the operation."""
     if "sdy.sharding" in op.attributes:
         shardings = sdy.TensorShardingPerValueAttr(op.attributes["sdy.sharding"]).shardings
         for value, sharding in zip(op.results, shardings, strict=True):

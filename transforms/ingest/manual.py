@@ -1,8 +1,8 @@
-"""Manual computations: those written as calls between markers become `sdy.manual_computation`.
+"""Manual computations written as calls between markers become `sdy.manual_computation`.
 
-Two families of markers say the same. Shardy's `@xla.sdy.GlobalToLocalShape` and `LocalToGlobalShape` stand
+There are two equivalent families of markers. Shardy's `@xla.sdy.GlobalToLocalShape` and `LocalToGlobalShape` stand
 around a call with all its operands and results; GSPMD's `@SPMDFullToShardShape` and
-`@SPMDShardToFullShape` each handle one value, beside a `@Sharding` that says how the whole value is split.
+`@SPMDShardToFullShape` handle one value each, next to a `@Sharding` of the global value.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _HINT = "lower the program with Shardy ('jax_use_shardy_partitioner'), which wri
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Crossing:
-    """A value that crosses the boundary: `whole` outside, and how it is split there.
+class _BoundaryValue:
+    """A value that crosses the boundary: `whole` is the global value, with its sharding.
 
-    `index` is the call's result that leaves as `whole`; `manual` are the axes the inside is local to; `order` is the
-    devices' where the program has several; `mesh` is the one that was read, if there was one.
+    `index` is the number of the result that leaves as `whole`; `manual` are the manual axes; `order` is the device
+    order, if the program has several; `mesh` is the mesh in the source, if there is one.
     """
 
     whole: Value
@@ -51,7 +51,7 @@ class _Crossing:
     index: int = 0
 
     def check(self, inside: TensorType) -> None:
-        """Raises AnnotationError if the value inside is not the part of the whole that its sharding says."""
+        """Raises AnnotationError if the type inside is not that of the shard of the global value."""
         type_ = self.whole.type
         manual = [tuple(a for a in axes if overlap([a], self.manual)) for axes in self.sharding.dim_axes()]
         if len(manual) == type_.rank:
@@ -67,7 +67,7 @@ class _Crossing:
 
 
 def manual_calls(calls: list[Operation]) -> list[Operation]:
-    """The calls whose callee computes on local shapes."""
+    """The calls whose callees compute with local shapes."""
     return [
         call
         for call in calls
@@ -78,7 +78,7 @@ def manual_calls(calls: list[Operation]) -> list[Operation]:
 
 
 def manual_meshes(annotations: Annotations, found: Survey) -> set[Mesh]:
-    """The meshes that manual computations are written over with Shardy's words."""
+    """The meshes of manual computations in Shardy's notation."""
     shardings = [
         sharding
         for op in found.all("sdy.manual_computation")
@@ -93,15 +93,15 @@ def manual_meshes(annotations: Annotations, found: Survey) -> set[Mesh]:
 
 
 def _is_left(value: Value) -> bool:
-    """Whether a result leaves by `@SPMDShardToFullShape`, which all do; operands, if there are some, show it sooner."""
+    """Whether a result leaves by `@SPMDShardToFullShape`, as all do; operands, if any, are checked first."""
     inside = [use.op for use in value.uses() if _called(use.op) == "Sharding"]
     return any(_called(use.op) == _LEAVE[1] for op in inside for use in op.results[0].uses())
 
 
 def convert_calls(calls: list[Operation], target: TargetMesh) -> None:
-    """Put the calls into manual computations, and take the markers around them away.
+    """Wrap the calls in manual computations, and erase the markers around them.
 
-    Raises Unsupported (located) for a call of which not every operand and used result crosses by markers.
+    Raises Unsupported (located) for a call with an operand or used result that does not cross by a marker.
     """
     for call in calls:
         with located(call):
@@ -109,7 +109,7 @@ def convert_calls(calls: list[Operation], target: TargetMesh) -> None:
 
 
 def rewrite(op: Operation, target: TargetMesh) -> None:
-    """Express a `sdy.manual_computation` in the target's axes; one left without manual axes dissolves."""
+    """Express a `sdy.manual_computation` in the axes of the target; one without manual axes is inlined."""
     attributes = op.attributes
     ins = target.annotations.attribute(attributes["in_shardings"])
     outs = target.annotations.attribute(attributes["out_shardings"])
@@ -144,7 +144,7 @@ def _dissolve(op: Operation, ins: Sequence[TensorSharding], outs: Sequence[Tenso
 
 
 def _convert(call: Operation, target: TargetMesh) -> None:
-    """Build the computation in front of the call, with a call of the same function as its body."""
+    """Build the computation before the call, with a call of the same function as its body."""
     entering = [_entering(value, target) for value in call.operands]
     leaving = [_leaving(use, index, target) for index, value in enumerate(call.results) for use in value.uses()]
     axes = {crossing.manual for crossing in (*entering, *leaving)}
@@ -186,7 +186,7 @@ def _convert(call: Operation, target: TargetMesh) -> None:
 
 
 def _erase_around(call: Operation) -> None:
-    """Erase the call and the markers that nothing uses any more."""
+    """Erase the call and the unused markers."""
     leaving = [use.op for value in call.results for use in value.uses()]
     behind = [use.op for op in leaving if target_name(op) == "Sharding" for use in op.results[0].uses()]
     entering = [value.maker for value in call.operands]
@@ -197,16 +197,16 @@ def _erase_around(call: Operation) -> None:
 
 
 def _marker(value: Value, names: Sequence[str]) -> Operation | None:
-    """The custom call of one of these names that makes the value."""
+    """The producer of the value, if it is a custom call with one of these names."""
     return value.op if value.op is not None and _called(value.op) in names else None
 
 
 def _called(op: Operation) -> str:
-    """What any operation calls, nothing if it is no custom call."""
+    """The target of a custom call; empty for other operations."""
     return target_name(op) if op.name == "stablehlo.custom_call" else ""
 
 
-def _entering(value: Value, target: TargetMesh) -> _Crossing:
+def _entering(value: Value, target: TargetMesh) -> _BoundaryValue:
     op = _marker(value, _ENTER)
     if op is None:
         raise Unsupported(
@@ -214,7 +214,7 @@ def _entering(value: Value, target: TargetMesh) -> _Crossing:
         )
     if target_name(op) == _ENTER[0]:
         index = value.index
-        return _Crossing(op.operands[index], *_shardy(op, "in_shardings", index, target))
+        return _BoundaryValue(op.operands[index], *_shardy(op, "in_shardings", index, target))
     outside = _marker(op.operands[0], ("Sharding",))
     if outside is None:
         raise Unsupported(f"'{_ENTER[1]}' of a value without '@Sharding' in front of it", hint=_HINT, code=Code.MANUAL)
@@ -223,10 +223,10 @@ def _entering(value: Value, target: TargetMesh) -> _Crossing:
     return _gspmd_crossing(outside.operands[0], sharding, inside, _order(outside, target))
 
 
-def _leaving(use: Use, index: int, target: TargetMesh) -> _Crossing:
+def _leaving(use: Use, index: int, target: TargetMesh) -> _BoundaryValue:
     op, operand = use.op, use.position
     if op.name == "stablehlo.custom_call" and target_name(op) == _LEAVE[0]:
-        return _Crossing(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
+        return _BoundaryValue(op.results[operand], *_shardy(op, "out_shardings", operand, target), index)
     if op.name == "stablehlo.custom_call" and target_name(op) == "Sharding":
         inside = _gspmd(op, op.results[0].type, target)
         users = [inner.op for inner in op.results[0].uses()]
@@ -240,22 +240,22 @@ def _leaving(use: Use, index: int, target: TargetMesh) -> _Crossing:
 
 
 def _order(op: Operation, target: TargetMesh) -> DeviceOrder | None:
-    """The device order at a marker of GSPMD's."""
+    """The device order at a GSPMD marker."""
     return target.order(target.annotations.of(op.attributes))
 
 
 def _gspmd_crossing(
     whole: Value, outside: TensorSharding, inside: TensorSharding, order: DeviceOrder | None, index: int = 0
-) -> _Crossing:
-    """A crossing whose manual axes are those of the inside that are not manual outside already."""
+) -> _BoundaryValue:
+    """A boundary value whose manual axes are those inside that are not manual outside."""
     manual = without(inside.manual, outside.manual)
-    return _Crossing(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
+    return _BoundaryValue(whole, dataclasses.replace(outside, manual=()), manual, order, None, index)
 
 
 def _shardy(
     op: Operation, key: str, index: int, target: TargetMesh
 ) -> tuple[TensorSharding, Axes, DeviceOrder | None, Mesh]:
-    """The sharding of one value at a marker of Shardy's, the manual axes, the device order, and the mesh as read."""
+    """The sharding of a value at a Shardy marker, the manual axes, the device order, and the mesh in the source."""
     shardings = target.annotations.carried(op.attributes, key)
     text = frontend(op.attributes).get(f"{PREFIX}manual_axes")
     if shardings is None or text is None or index >= len(shardings):
@@ -271,7 +271,7 @@ def _shardy(
 
 
 def _gspmd(op: Operation, type_: TensorType, target: TargetMesh) -> TensorSharding:
-    """The sharding at a marker of GSPMD's."""
+    """The sharding at a GSPMD marker."""
     said = target.annotations.of(op.attributes)
     found = None if said is None or said.hlo is None else target.hlo(said.hlo, 0, 1, type_.rank)
     if found is None:

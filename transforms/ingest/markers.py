@@ -1,4 +1,4 @@
-"""Custom calls by which XLA's tools speak of shardings, as the `sdy` operations that mean the same."""
+"""Custom calls with which XLA's tools mark shardings become the equivalent operations of `sdy`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ GROUP_MARKER = f"{PREFIX}ShardingGroup"
 
 
 def target_name(op: Operation) -> str:
-    """What a custom call calls."""
+    """The target of a custom call."""
     return text_of(op.attributes["call_target_name"])
 
 
 def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[Operation]:
-    """Replace every marker; returns the custom calls that are none.
+    """Replace every marker; returns the other custom calls.
 
-    Raises Unsupported (located) for markers we do not know, and AnnotationError for markers that lack their annotation.
+    Raises Unsupported (located) for unknown markers, and AnnotationError for markers without their annotation.
     """
     rest = []
     for op in custom_calls:
@@ -65,7 +65,7 @@ def convert_markers(custom_calls: list[Operation], target: TargetMesh) -> list[O
 
 
 def check_values(op: Operation, name: str) -> None:
-    """Raise AnnotationError unless a marker takes one value, and hands it on or makes nothing that is used."""
+    """Raise AnnotationError unless a marker takes one value and returns it, or has no used result."""
     makes = [value.type for value in op.results]
     if len(op.operands) == 1 and makes == [op.operands[0].type]:
         return
@@ -122,7 +122,7 @@ def _propagation_barrier(op: Operation, target: TargetMesh) -> None:
             hint="none, forward, backward and both are 0 to 3",
             code=Code.MARKER,
         )
-    if direction == _BOTH:  # which stops nothing, and is no barrier of `sdy`
+    if direction == _BOTH:  # which stops nothing; `sdy` has no such barrier
         op.replace([op.operands[0]])
     else:
         _barrier(op, direction)
@@ -136,7 +136,7 @@ def _barrier(op: Operation, direction: int) -> None:
 
 
 def _barrier_from(op: Operation, target: TargetMesh) -> None:
-    _barrier(op, _BACKWARD)  # it stops what flows forward
+    _barrier(op, _BACKWARD)  # it stops forward propagation
 
 
 def _barrier_to(op: Operation, target: TargetMesh) -> None:

@@ -1,7 +1,7 @@
-"""Scatters of one element into every row of zeros: a comparison with the positions of the row.
+"""Scatters of one element into every row of zeros become a comparison with the positions of the row.
 
-The gradient of looking one score up in every row is such a scatter. Written as a comparison it is computed where it is
-used; a scatter's result is held from when the indices are known, and split only as scatters can be.
+The gradient of a look-up of one score per row is such a scatter. A comparison is fused into its consumer and can be
+split along every dimension; the result of a scatter stays in memory and can be split only as scatters can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SCATTER, _SAID = "stablehlo.scatter", "sdy.sharding"
 
 
 def is_one_per_row(op: Operation) -> bool:
-    """Whether an operation is a scatter that has one index in every row, a row being along one dimension."""
+    """Whether an operation is a scatter with one index per row, where a row is along one dimension."""
     if op.name != _SCATTER or len(op.results) != 1:
         return False
     numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
@@ -32,7 +32,7 @@ def is_one_per_row(op: Operation) -> bool:
 
 
 def compare_positions(main: Operation) -> None:
-    """Rewrite the scatters of a function, which has no calls left, that write to zeros."""
+    """Rewrite the scatters into zeros of a function without calls."""
     for op in [op for op in main.walk() if is_one_per_row(op)]:
         if _is_zero(op.operands[0]) and _writes_updates(op):
             _compare(op)
@@ -45,7 +45,7 @@ def _is_zero(value: Value) -> bool:
 
 
 def _writes_updates(op: Operation) -> bool:
-    """Whether an update takes the place of a zero, or is added to it, which gives it too but for the sign of -0.0."""
+    """Whether an update replaces a zero or is added to it; these differ only in the sign of -0.0."""
     block = op.regions[0]
     *inner, last = list(block)
     if not inner:

@@ -1,7 +1,7 @@
-"""Several orders of the devices: which one the program has, and what is written of the others.
+"""Several device orders: the choice of that of the program, and annotations over the others.
 
-Arguments and results of @main keep theirs in an attribute, for `gspmd-order`. The bodies of manual computations name
-devices, as they are numbered in the order around them: these are renamed.
+Arguments and results of @main keep their orders in an attribute, for `gspmd-order`. Bodies of manual computations
+contain device ids in the order of their mesh, which are renamed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.hlo_sharding import Tiled
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.orders import Orders, Written, choose_orders, tiling_written, written_by
+from gspmd.dialect.orders import AnnotationOrder, Orders, choose_orders, tiling_written, written_by
 from gspmd.dialect.own_attributes import DEVICE_IDS
 from gspmd.transforms.emit.builder import Builder, bytes_of
-from gspmd.transforms.ingest.annotations import Annotations, Said, given
+from gspmd.transforms.ingest.annotations import Annotations, OpAnnotation, given
 from gspmd.transforms.ir.boundary_orders import order_attribute
 from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
 from gspmd.transforms.ir.groups import renamed_groups
@@ -34,16 +34,16 @@ from gspmd.transforms.parsing.mlir import located
 
 
 def several_orders(annotations: Annotations, main: Operation, whole: Collection[Mesh]) -> Orders:
-    """The orders of all that was read; `main` is the function whose arguments and results count.
+    """The device orders of all annotations; those of the arguments and results of `main` count.
 
-    Axes of the meshes `whole`, which manual computations are over, become whole axes.
+    Axes of the meshes `whole`, those of manual computations, become whole axes.
     """
     weights = _weights(annotations, main)
-    found: dict[Tiled, Written] = {}
+    found: dict[Tiled, AnnotationOrder] = {}
     used = {sharding.mesh for sharding in annotations.shardings if sharding.mesh.size > 1}
     named = [mesh for mesh in annotations.meshes if mesh in used]
     for mesh in (*named, *sorted(used.difference(named), key=repr)):
-        found[tiling_of(mesh)] = Written(tiling_of(mesh), mesh)
+        found[tiling_of(mesh)] = AnnotationOrder(tiling_of(mesh), mesh)
     for sharding in annotations.hlo_shardings():
         one = written_by(sharding)
         if one is not None:
@@ -64,7 +64,7 @@ def several_orders(annotations: Annotations, main: Operation, whole: Collection[
 
 
 def _weights(annotations: Annotations, main: Operation) -> dict[Tiled, int]:
-    """Bytes of @main's arguments and results by what they are written over."""
+    """The bytes of arguments and results of @main, by device order."""
     inputs, results = function_types(main)
     found = dict[Tiled, int]()
     for name, types in (("arg_attrs", inputs), ("res_attrs", results)):
@@ -76,8 +76,8 @@ def _weights(annotations: Annotations, main: Operation) -> dict[Tiled, int]:
     return found
 
 
-def _tiling_said(said: Said | None) -> Tiled | None:
-    """What one value's annotation is written over; None if it is not divided."""
+def _tiling_said(said: OpAnnotation | None) -> Tiled | None:
+    """The mesh or order of the annotation of a value; None if the value is not split."""
     if said is None:
         return None
     if said.sdy is not None:
@@ -87,19 +87,19 @@ def _tiling_said(said: Said | None) -> Tiled | None:
     return tiling_written(said.hlo.sharding.leaves(1)[0])
 
 
-def order_written(orders: Orders, said: Said) -> DeviceOrder | None:
-    """The order that the annotation of one value is written over; None if it is not divided."""
+def order_written(orders: Orders, said: OpAnnotation) -> DeviceOrder | None:
+    """The device order of the annotation of a value; None if the value is not split."""
     tiling = _tiling_said(said)
     return None if tiling is None else orders.of(tiling)
 
 
 def order_of_mesh(mesh: Mesh, orders: Orders | None) -> DeviceOrder | None:
-    """The order of a mesh as `mark_orders` takes it."""
+    """The device order of a mesh, in the form that `mark_orders` takes."""
     return None if orders is None or mesh.size == 1 else orders.of(tiling_of(mesh))
 
 
 def mark_orders(op: Operation, found: set[DeviceOrder | None]) -> None:
-    """Note the order of a manual computation, None where it does not matter. Raises Unsupported for several."""
+    """Mark the device order of a manual computation, None if it is irrelevant. Raises Unsupported for several."""
     orders = [order for order in found if order is not None]
     if len(orders) > 1:
         raise Unsupported(
@@ -112,12 +112,12 @@ def mark_orders(op: Operation, found: set[DeviceOrder | None]) -> None:
 
 
 def rename_devices(main: Operation, mesh: Mesh) -> None:
-    """Rename the devices that the bodies of marked manual computations name, and take the marks off.
+    """Rename the device ids in the bodies of marked manual computations, and remove the marks.
 
-    Raises Unsupported (located) for one order inside another.
+    Raises Unsupported (located) for nested manual computations over different orders.
     """
     for op in [op for op in main.walk() if op.name == MANUAL]:
-        if DEVICE_IDS in op.attributes:  # those inside another are done with it
+        if DEVICE_IDS in op.attributes:  # nested ones are handled with the outer one
             mark = op.attributes[DEVICE_IDS]
             renaming = np.empty(mesh.size, np.int64)
             renaming[np.array(ir.DenseI64ArrayAttr(mark))] = device_order.expand(order_of(mesh))
@@ -127,7 +127,7 @@ def rename_devices(main: Operation, mesh: Mesh) -> None:
 
 
 def _rename(op: Operation, mark: ir.Attribute, renaming: npt.NDArray[np.int64]) -> None:
-    """`renaming`: by device id as written, the program's."""
+    """`renaming`: the device id of the program by that in the source."""
     attributes = op.attributes
     if op.name == MANUAL and DEVICE_IDS in attributes:
         if attributes[DEVICE_IDS] != mark:
@@ -150,7 +150,7 @@ def _rename(op: Operation, mark: ir.Attribute, renaming: npt.NDArray[np.int64]) 
 
 
 def rename_partition_id(op: Operation, names: npt.NDArray[np.int64]) -> None:
-    """Let the users of a `stablehlo.partition_id` see the name of each device instead."""
+    """Replace a `stablehlo.partition_id` by the renamed id of each device."""
     build = Builder(context_of(op))
     build.point, build.location = Point.at(op), op.location
     op.replace([build.partition_named(names)])

@@ -1,7 +1,7 @@
-"""Values that annotations leave unreduced: summed where they enter, taken apart where they leave, both in between.
+"""Values that annotations leave unreduced: summed where they enter, decomposed into summands where they leave.
 
-A manual computation is a program of its own there: what enters it is taken apart, what leaves it is summed. A branch
-whose result is only taken apart gives summands itself.
+Operands of a manual computation are decomposed, and its results summed. A branch whose result is only decomposed
+returns the summands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.partial_values import apart_sharding, is_taking_apart, summed, taken_apart
-from gspmd.transforms.ingest.annotations import Said
+from gspmd.transforms.ingest.annotations import OpAnnotation
 from gspmd.transforms.ingest.target import TargetMesh
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
@@ -25,7 +25,7 @@ from gspmd.transforms.ir.types import TensorType
 
 
 def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> None:
-    """Let an argument of @main have a leading dimension of summands, split as `sharding` says, and sum these."""
+    """Give an argument of @main a leading dimension of summands, split by `sharding`, and sum over it."""
     block = function.regions[0]
     build = _builder(function, Point.at_begin(block))
     argument = block.arguments[index]
@@ -36,7 +36,7 @@ def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> 
 
 
 def leave_partial(function: Operation, index: int, sharding: TensorSharding, target: TargetMesh) -> None:
-    """Let @main return summands of a result, split as `sharding` says."""
+    """Let @main return summands of a result, split by `sharding`."""
     last = function.regions[0].terminator
     build = _builder(last, Point.at(last))
     count = size_of(sharding.dims[0].axes)
@@ -45,9 +45,9 @@ def leave_partial(function: Operation, index: int, sharding: TensorSharding, tar
 
 
 def cross_partial(computation: Operation, target: TargetMesh) -> None:
-    """Let values that cross the boundary of a manual computation as summands do so in a dimension of their own.
+    """Give partial values that cross the boundary of a manual computation a dimension of summands.
 
-    Inside, each device has its summand. What is unreduced over axes that the computation does not hold is whole there.
+    Inside, each device has its summand. A value that is unreduced over axes that are not manual is complete inside.
     """
     attributes, body = computation.attributes, computation.regions[0]
     held = read_manual_axes(attributes["manual_axes"])
@@ -78,21 +78,21 @@ def cross_partial(computation: Operation, target: TargetMesh) -> None:
 
 
 def _counted(sharding: TensorSharding, held: Collection[str]) -> tuple[TensorSharding, int]:
-    """The sharding of a value that crosses, and how many summands it has in its first dimension; 0 for none."""
+    """The sharding of a boundary value, and the number of summands in its first dimension; 0 for none."""
     axes = tuple(axis for axis in sharding.unreduced if axis.name in held)
     whole = dataclasses.replace(sharding, unreduced=())
     return (apart_sharding(whole, axes), size_of(axes)) if axes else (whole, 0)
 
 
 def leaves_partial(main: Operation) -> bool:
-    """Whether a result of @main is taken apart."""
+    """Whether a result of @main is decomposed into summands."""
     return any(UNREDUCED in entry for entry in main.attributes.get("res_attrs", ()))
 
 
 def sink_partial(main: Operation) -> None:
-    """Let branches whose result is only taken apart into summands each give summands.
+    """Let branches return summands if their result is only decomposed into summands.
 
-    So what is partial in a branch is not summed in it, to be taken apart behind.
+    A partial value in a branch is then not summed, only to be decomposed again.
     """
     pending = [op for op in main.walk() if is_taking_apart(op)]
     while pending:
@@ -114,18 +114,18 @@ def sink_partial(main: Operation) -> None:
 
 
 def _sum_instead(value: Value, build: Builder) -> None:
-    """Let all users of summands have their sum."""
+    """Replace summands by their sum for all users."""
     whole = summed(build, value)
     value.replace_all_uses_with(whole, [whole.op])
 
 
-def is_left_partial(said: Said, type_: TensorType, target: TargetMesh) -> bool:
-    """Whether a constraint says that a value is to be partial, and so nothing: sums wait until they are needed."""
+def is_left_partial(said: OpAnnotation, type_: TensorType, target: TargetMesh) -> bool:
+    """Whether a constraint only asks for a partial value, which has no effect: sums are delayed anyway."""
     return bool(target.unreduced(said, type_))
 
 
 def before_constraints(value: Value) -> Value:
-    """Zeros that constraints hold to a sharding: they may be summands of any value. Another value is as it is."""
+    """The zeros behind constraints, which may be summands of any value; other values are returned unchanged."""
     zeros = value
     while zeros.op is not None and zeros.op.name == CONSTRAINT:
         zeros = zeros.op.operands[0]

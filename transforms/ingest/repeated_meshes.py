@@ -1,7 +1,7 @@
-"""Manual computations over fewer devices than the program has: every so many of them do the same.
+"""Manual computations over fewer devices than the program has: groups of devices do the same work.
 
-Their bodies number devices as their own mesh does. Which of all devices each number stands for is noted on the
-computation, until its body is in place.
+Their bodies contain device ids of the smaller mesh. An attribute of the computation keeps the devices for each id until
+the body is in place.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from gspmd.transforms.parsing.mlir import located
 
 
 def held_axes(annotations: Annotations, mesh: Mesh, names: Sequence[str]) -> Sequence[str]:
-    """The manual axes of a computation over `mesh`: where it holds all that were written, it holds the copies, too.
+    """The manual axes of a computation over `mesh`: if all axes in the source are manual, so is the axis of copies.
 
-    It may then ask which device it is on, as all that distinguishes copies is left out of the answer.
+    The body may then read the partition id, which is the same for all copies.
     """
     written = annotations.written_as(mesh)
     if written is None or any(size > 1 and name not in names for name, size in written.axes):
@@ -39,7 +39,7 @@ def held_axes(annotations: Annotations, mesh: Mesh, names: Sequence[str]) -> Seq
 
 
 def mark_repeated(op: Operation, annotations: Annotations, meshes: Iterable[Mesh]) -> None:
-    """Note what the numbers of devices in the body stand for, if one of the meshes was written with fewer."""
+    """Mark the devices for each id in the body, if the source has a smaller mesh."""
     for mesh in meshes:
         written = annotations.written_as(mesh)
         if written is not None:
@@ -50,12 +50,12 @@ def mark_repeated(op: Operation, annotations: Annotations, meshes: Iterable[Mesh
 
 
 def number_all_devices(main: Operation) -> None:
-    """Let the bodies of marked computations number all devices, and take the marks off.
+    """Rewrite the bodies of marked computations to ids of all devices, and remove the marks.
 
-    Raises Unsupported (located) for one over other devices than the one around it.
+    Raises Unsupported (located) for a nested computation over other devices.
     """
     for op in [op for op in main.walk() if op.name == MANUAL]:
-        if REPEATED not in op.attributes:  # those inside another are done with it
+        if REPEATED not in op.attributes:  # nested ones are handled with the outer one
             continue
         mark = op.attributes[REPEATED]
         del op.attributes[REPEATED]
@@ -82,7 +82,7 @@ def _check_inside(op: Operation, mark: ir.Attribute) -> None:
 
 
 def _for_each_copy(groups: Ids, table: Ids, context: ir.Context) -> ir.Attribute:
-    """Groups, or pairs, of devices as written, for all devices; no groups at all stand for one of all."""
+    """The groups or pairs in the source, extended to all devices; an empty list means one group of all."""
     if not groups.size:
         groups = np.arange(table.shape[1]).reshape(1, -1) if groups.shape[-1:] != (2,) else groups
     check_partitions(groups, table.shape[1])

@@ -1,16 +1,15 @@
-"""Reversals that undo each other are taken out, with the operations between them that do the same in any order.
+"""Erases reversals that cancel each other, and reverses the operations between them.
 
-The gradient of a reversal is one: what is made of reversed values is reversed again, and what is summed up along a
-reversed dimension is the same in either order. Where the dimension is split, a device would exchange its shard with the
-one at the other end twice.
+The gradient of a reversal is a reversal, and a sum along a reversed dimension is the same in either order. If the
+dimension is split, each reversal exchanges shards between opposite ends.
 
     r = reverse(a)          |
     loss = sum(r * r)       |  loss = sum(a * a)
     p = pad(r, low=1)       |  p = pad(a, high=1)
     result = reverse(2 * p) |  result = 2 * p
 
-An operation does the same in any order of a factor of its rule that is passed through. What is padded or cut along a
-reversed dimension is padded or cut at the other end.
+An operation commutes with a reversal of a pass-through factor of its rule. Padding and slicing along a reversed
+dimension change ends.
 """
 
 from __future__ import annotations
@@ -40,43 +39,46 @@ _IN_PARTS = frozenset(
         *("stablehlo.reduce_window", "stablehlo.convolution"),
     }
 )
-"""Beside elementwise ones, the operations that do the same at every place of a factor that is passed through."""
+"""The operations, besides elementwise ones, that treat all positions of a pass-through factor alike."""
 
 _Dims = frozenset[int]
 _NONE: _Dims = frozenset()
 
-MOST_REVERSED = 4096
-"""How many values are followed from one reversal."""
+MAX_REVERSED = 4096
+"""The maximum number of values followed from one reversal."""
 
 
 def cancel_reversals(main: Operation) -> None:
-    """Take out the reversals of a function, without calls, whose ends need them no more, or reverse less."""
+    """Erase or shrink the reversals of a function without calls."""
     assert main.parent is not None
     infos, rules = infos_of(main.parent), RuleBook(OPS)
     for op in [op for op in main.walk() if op.name == REVERSE]:
-        if op.block is not None:  # else taken out with another one
-            found = _Reversed(infos, rules)
+        if op.block is not None:  # otherwise erased with another one
+            found = _ReversedValues(infos, rules)
             if found.reach(op):
                 found.turn()
 
 
-class _Reversed:
-    """The values of a block that are turned round together, each along some dimensions, `dims`."""
+class _ReversedValues:
+    """Values of a block that are reversed together, each along the dimensions in `dims`."""
 
     def __init__(self, infos: InfoReader, rules: RuleBook) -> None:
         self._infos, self._rules = infos, rules
         self.dims: dict[Value, _Dims] = {}
-        self._turned: dict[Operation, None] = {}  # reversals, and what is padded or cut at the other end
+        self._turned: dict[Operation, None] = {}  # reversals, and operations that pad or cut at the other end
         self._pending: list[Value] = []
 
     def reach(self, reversal: Operation) -> bool:
-        """Follow the result of a reversal both ways; returns whether less is reversed if all that is turned round."""
+        """Follow the result of a reversal to producers and consumers.
+
+        Returns whether the change reverses fewer elements.
+        """
         block = reversal.block
         self._reverse(reversal.result, _ints(reversal, "dimensions"))
         while self._pending:
             value = self._pending.pop()
             maker = value.op
-            if maker is None or len(self.dims) > MOST_REVERSED:
+            if maker is None or len(self.dims) > MAX_REVERSED:
                 return False
             for op in dict.fromkeys((maker, *value.users)):
                 if op.block is not block or not self._follow(op):
@@ -86,7 +88,7 @@ class _Reversed:
         return all(after <= before for after, before in left) and any(after < before for after, before in left)
 
     def turn(self) -> None:
-        """Write the operations such that they make the values as they are before they are reversed."""
+        """Rewrite the operations to compute the values in the order before the reversal."""
         for op, dims in [(op, self._left(op) if op.name == REVERSE else self._around(op)) for op in self._turned]:
             if op.name == _PAD:
                 _turn_pad(op, dims)
@@ -101,20 +103,23 @@ class _Reversed:
             else:
                 op.replace(list(op.operands))
 
-    # ---- what is turned round ----
+    # ---- which values are reversed ----
 
     def _of(self, value: Value) -> _Dims:
         return self.dims.get(value, _NONE)
 
     def _reverse(self, value: Value, dims: _Dims) -> None:
-        """Let a value be turned round along these dimensions, too."""
+        """Reverse a value along these dimensions, too."""
         dims = frozenset(dim for dim in dims if value.type.shape[dim] > 1)
         if not dims <= self._of(value):
             self.dims[value] = self._of(value) | dims
             self._pending.append(value)
 
     def _follow(self, op: Operation) -> bool:
-        """Turn round what an operation has to take and make as some of that is; returns whether it can."""
+        """Reverse the operands and results of an operation as one of them requires.
+
+        Returns whether this is possible.
+        """
         if op.name == REVERSE:
             return self._follow_reversal(op)
         if op.name == CONSTRAINT or self._is_elementwise(op):
@@ -128,7 +133,7 @@ class _Reversed:
         return op.name in _IN_PARTS and self._follow_factors(op)
 
     def _follow_reversal(self, op: Operation) -> bool:
-        """What is reversed again is as it was."""
+        """A second reversal restores the order."""
         taken, made, dims = op.operands[0], op.result, _ints(op, "dimensions")
         if _SAID in op.attributes:
             return False
@@ -140,7 +145,7 @@ class _Reversed:
         return True
 
     def _follow_alike(self, values: list[Value], turned: Operation | None = None) -> bool:
-        """All of these values are turned round along the same dimensions."""
+        """Reverse all of these values along the same dimensions."""
         dims = _NONE.union(*map(self._of, values))
         self._reverse_all(values, [dims] * len(values))
         if turned is not None and dims:
@@ -148,7 +153,7 @@ class _Reversed:
         return True
 
     def _follow_part(self, op: Operation) -> bool:
-        """A part of a value starts anywhere: it is turned round along dimensions that it has whole."""
+        """A dynamic slice may start anywhere: it can be reversed only along dimensions that it does not cut."""
         values = [op.operands[0], *op.results, *(op.operands[1:2] if op.name == _DYNAMIC_UPDATE else ())]
         dims = _NONE.union(*map(self._of, values))
         if any(len({value.type.shape[dim] for value in values}) > 1 for dim in dims):
@@ -156,12 +161,12 @@ class _Reversed:
         return self._follow_alike(values)
 
     def _follow_factors(self, op: Operation) -> bool:
-        """Dimensions are turned round with all that have a factor in common with them."""
+        """Reverse dimensions together with all that share a factor with them."""
         values = [*op.operands, *op.results]
         try:
             number = self._rules.of_op(self._infos(op, tuple([value.type for value in op.operands])), op)
         except Error:
-            return False  # later stages say why
+            return False  # later stages report the error
         rule = self._rules.rules[number]
         factors = [[{f for f in dim if rule.sizes[f] > 1} for dim in tensor] for tensor in rule.tensors]
         turned = {f for value, dims in zip(values, factors, strict=True) for d in self._of(value) for f in dims[d]}
@@ -176,7 +181,7 @@ class _Reversed:
         return True
 
     def _reverse_all(self, values: list[Value], dims: list[_Dims]) -> None:
-        """Those that are the same turned round stay as they are."""
+        """Values that equal their reversal stay as they are."""
         for value, each in zip(values, dims, strict=True):
             if value in self.dims or not _is_symmetric(value, each):
                 self._reverse(value, each)
@@ -188,19 +193,19 @@ class _Reversed:
 
     @staticmethod
     def _sums(op: Operation) -> bool:
-        """Whether an operation sums up, in whatever order, along what is reduced."""
+        """Whether an operation is a sum, which allows any order of its elements."""
         if op.name == _DOT:
             return True
         operations = list(op.regions[0]) if op.name == _REDUCE else []
         return len(operations) == 2 and operations[0].name in REDUCER_OF
 
     def _left(self, op: Operation) -> _Dims:
-        """The dimensions that a reversal still has to reverse."""
+        """The dimensions that a reversal must still reverse."""
         dims = frozenset(dim for dim in _ints(op, "dimensions") if op.result.type.shape[dim] > 1)
         return dims ^ self._of(op.operands[0]) ^ self._of(op.result)
 
     def _around(self, op: Operation) -> _Dims:
-        """The dimensions that are turned round on either side, where the other one may have one element."""
+        """The reversed dimensions of either side; the other side may have one element there."""
         return self._of(op.operands[0]) | self._of(op.result)
 
 
@@ -235,7 +240,7 @@ def _ints(op: Operation, name: str) -> _Dims:
 
 
 def _is_symmetric(value: Value, dims: _Dims) -> bool:
-    """Whether a value is the same reversed: it has one element along each dimension, or equal ones."""
+    """Whether a value equals its reversal: along each dimension it has one element, or equal ones."""
     shape, maker = value.type.shape, value.op
     if all(shape[dim] <= 1 for dim in dims):
         return True

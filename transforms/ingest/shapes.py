@@ -1,4 +1,4 @@
-"""Dynamic shapes: refined away where constants decide them, else refused."""
+"""Dynamic shapes: refined if constants determine them, otherwise refused."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def has_dynamic_shapes(survey: Survey) -> bool:
 
 
 def refine(module: Operation, survey: Survey) -> bool:
-    """Try to compute all shapes from those of @main's arguments; returns whether that worked."""
+    """Try to infer all shapes from those of the arguments of @main; returns whether this succeeded."""
     if any(is_dynamic(argument.type) for argument in survey.main.regions[0].arguments):
         return False
     return try_native(module, _REFINE)
 
 
 def refuse_dynamic_shapes(survey: Survey) -> None:
-    """Raise Unsupported at the first value whose shape is not known."""
+    """Raise Unsupported at the first value of unknown shape."""
     for op, type_ in value_types(survey):
         if is_dynamic(type_):
             with located(op):

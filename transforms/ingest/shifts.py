@@ -1,9 +1,8 @@
-"""Shifts as the slice, the concatenation or the one pad that they are, of which each shard sends what moves.
+"""Simplifies shifts to one slice, concatenation or pad, for which a shard sends only the elements that move.
 
-The gradient of a roll, and of taking a value apart, is a sum of values that are padded with zeros and fill each
-other's gaps: a concatenation. A pad that is cut again is one pad, which may be negative, and a slice of a slice is one.
-A dynamic slice that starts where constants say is a slice. What is cut out of a concatenation is cut out of its parts,
-and what is cut out of a reversed value is cut first, and then reversed.
+The gradient of a roll or split is a sum of zero-padded values that fill each other's gaps: a concatenation. A slice of
+a pad is a pad, possibly negative, and a slice of a slice is a slice. A dynamic slice with constant starts is a slice. A
+slice of a concatenation is a concatenation of slices, and a slice of a reversal is the reversal of a slice.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _SAID = "sdy.sharding"
 
 
 class _PaddedPart(NamedTuple):
-    """A value that takes `begin` to `end` of one dimension of a padded one."""
+    """A value that occupies `begin` to `end` of one dimension of a padded value."""
 
     begin: int
     end: int
@@ -37,7 +36,7 @@ class _PaddedPart(NamedTuple):
 
 
 def join_shifts(main: Operation) -> None:
-    """Rewrite the shifts of a function, which has no calls left."""
+    """Rewrite the shifts of a function without calls."""
     for op in [op for op in main.walk() if op.name in (SLICE, PAD, ADD, WINDOW, DYNAMIC_SLICE)]:
         if op.name == DYNAMIC_SLICE:
             _cut_where_known(op)
@@ -60,12 +59,12 @@ def _ints(op: Operation, name: str) -> list[int]:
 
 
 def _limits(op: Operation) -> tuple[list[int], list[int], list[int]]:
-    """Where a slice starts and ends in every dimension, and its strides."""
+    """The starts, ends and strides of a slice."""
     return _ints(op, "start_indices"), _ints(op, "limit_indices"), _ints(op, "strides")
 
 
 def _said(op: Operation) -> dict[str, ir.Attribute]:
-    """What is said of the result of an operation."""
+    """The annotation of the result of an operation."""
     return {_SAID: op.attributes[_SAID]} if _SAID in op.attributes else {}
 
 
@@ -82,11 +81,11 @@ def _slice(
     return create(SLICE, [value], [value.type.of_shape(tuple(shape))], attributes, before)
 
 
-# ---- slices whose starts are constants ----
+# ---- dynamic slices with constant starts ----
 
 
 def _cut_where_known(op: Operation) -> None:
-    """A slice for one that starts where constants say."""
+    """A slice for a dynamic slice with constant starts."""
     value, *indices = op.operands
     starts = [constant_integer(index) for index in indices]
     shape = _shape(op.results[0])
@@ -97,11 +96,11 @@ def _cut_where_known(op: Operation) -> None:
     op.replace(_slice(value, begins, ends, [1] * len(shape), op, said=True).results)
 
 
-# ---- slices and concatenations that are cut ----
+# ---- slices of slices and of concatenations ----
 
 
 def _cut(op: Operation) -> None:
-    """Cut out of what the operand is made of, where that is the same."""
+    """Slice the operands of the producer instead, if this is equivalent."""
     op = _cut_once(op)
     parts = _cut_parts(op)
     if parts is None:
@@ -112,7 +111,7 @@ def _cut(op: Operation) -> None:
 
 
 def _cut_once(op: Operation) -> Operation:
-    """One slice for a slice of a slice, which is for that alone and of which nothing is said; returns it."""
+    """One slice for a slice of a slice that has one use and no annotation; returns it."""
     before = op.operands[0].op
     if before is None or before.name != SLICE or _SAID in before.attributes:
         return op
@@ -131,7 +130,7 @@ def _cut_once(op: Operation) -> Operation:
 
 
 def _cut_parts(op: Operation) -> list[Operation] | None:
-    """Cut the parts of a concatenation, of which those that are kept are put together; returns the slices.
+    """Slice the operands of a concatenation and concatenate the remaining parts; returns the slices.
 
     None where the operand is no concatenation, or something is said of it, or several parts are kept with elements left
     out between others, or of what is put together in any case.
@@ -171,11 +170,11 @@ def _cut_parts(op: Operation) -> list[Operation] | None:
     return made
 
 
-# ---- reversals that are cut ----
+# ---- slices of reversals ----
 
 
 def _cut_reversal(op: Operation) -> Operation:
-    """Reverse only what is cut out of a reversed value; returns the slice."""
+    """Slice before the reversal; returns the slice."""
     value = op.operands[0]
     reversal = value.op
     if reversal is None or reversal.name != REVERSE or _SAID in reversal.attributes or not value.is_used_once:
@@ -191,7 +190,7 @@ def _cut_reversal(op: Operation) -> Operation:
     return cut
 
 
-# ---- pads that are cut ----
+# ---- slices of pads ----
 
 
 def _cut_pad(op: Operation) -> None:
@@ -202,7 +201,7 @@ def _cut_pad(op: Operation) -> None:
 
 
 def _pad_again(op: Operation) -> None:
-    """One pad for two with the same value."""
+    """One pad for two with the same padding value."""
     pad = op.operands[0].op
     if pad is None or pad.name != PAD or any(_ints(op, "interior_padding")):
         return
@@ -211,9 +210,9 @@ def _pad_again(op: Operation) -> None:
 
 
 def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
-    """Let the pad that makes the operand do what `op` does: `low` and `high` more at the edges, or less.
+    """Merge `op` into the pad that produces its operand: it pads `low` and `high` more, or less.
 
-    What is said of the value between the two is said of the result, if nothing else is.
+    The annotation of the value between the two moves to the result, if that has none.
     """
     between = op.operands[0].op
     pad = between
@@ -229,7 +228,7 @@ def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
         or any(_ints(pad, "interior_padding"))
         or any(min(a, b) <= -n for a, b, n in zip(*edges, size, strict=True))
     ):
-        return  # other elements than those of one pad
+        return  # the elements differ from those of one pad
     attributes = dict(pad.attributes)
     attributes["edge_padding_low"], attributes["edge_padding_high"] = map(ir.DenseI64ArrayAttr.get, edges)
     if _SAID in op.attributes:
@@ -244,7 +243,7 @@ def _pad_once(op: Operation, low: list[int], high: list[int]) -> None:
 
 
 def _is_annotated(value: Value) -> bool:
-    """Whether something is said of a value: on itself, by a constraint, or as the result of @main that it is."""
+    """Whether a value has an annotation: its own, a constraint, or that of a result of @main."""
     user = value.only_user
     if user is None or value.op is None or _SAID in value.op.attributes:
         return user is not None
@@ -258,22 +257,22 @@ def _is_annotated(value: Value) -> bool:
 
 
 def _is_like(value: Operation, made: Operation) -> bool:
-    """Whether two results have much in common in size, so that what is said of one may be said of the other."""
+    """Whether two results have similar sizes, so that the annotation of one is useful for the other."""
     return all(n <= 2 * kept for n, kept in zip(_shape(value.result), _shape(made.result), strict=True))
 
 
 def _is_one_constant(one: Value, other: Value) -> bool:
-    """Whether two values are constants, and equal."""
+    """Whether two values are equal constants."""
     ops = (one.op, other.op)
     found = [op.attributes["value"] for op in ops if op is not None and op.name == "stablehlo.constant"]
     return len(found) == 2 and bool(found[0] == found[1])
 
 
-# ---- pads that windows read ----
+# ---- pads before window reductions ----
 
 
 def _window_pads(op: Operation) -> None:
-    """Let a reduction over windows pad its operand itself, where that is padded with the initial value."""
+    """Merge a pad with the initial value into the window reduction that reads it."""
     if len(op.operands) != 2:
         return
     pad = op.operands[0].op
@@ -299,7 +298,7 @@ def _window_pads(op: Operation) -> None:
 
 
 def _is_only_padding(value: Value) -> bool:
-    """Whether the value is made by a zero pad, for this sum alone."""
+    """Whether the value is a zero pad with this sum as its only user."""
     pad = value.op
     if pad is None or pad.name != PAD or _SAID in pad.attributes or not value.is_used_once:
         return False
@@ -308,7 +307,7 @@ def _is_only_padding(value: Value) -> bool:
 
 
 def _join(op: Operation) -> None:
-    """One concatenation for the sum, where two padded values fill one dimension together."""
+    """One concatenation for the sum, if two padded values fill one dimension."""
     pads = [operand.maker for operand in op.operands]
     element = op.results[0].type.element
     if pads[0] is pads[1] or element == "i1":
@@ -342,6 +341,6 @@ def _join(op: Operation) -> None:
 
 
 def _zeros(zero: Value, type_: TensorType, before: Operation) -> Value:
-    """What was padded with, everywhere: the sum with it makes of -0.0 what it was made of, 0.0."""
+    """The padding value, broadcast: adding it turns -0.0 into 0.0, as the sum did."""
     dims = ir.DenseI64ArrayAttr.get([])
     return create("stablehlo.broadcast_in_dim", [zero], [type_], {"broadcast_dimensions": dims}, before).results[0]

@@ -1,7 +1,7 @@
-"""Collectives that a program starts here and waits for there become ordinary ones, which compilers start early anyway.
+"""Asynchronous collectives, with separate start and done, become synchronous ones, which compilers start early anyway.
 
-JAX writes two custom calls for each, as `all-gather-start` and `all-gather-done`, inside manual computations. What is
-started is a frontend attribute of the first, in JSON; the second hands on what comes of it.
+JAX emits two custom calls for each, such as `all-gather-start` and `all-gather-done`, inside manual computations. A
+frontend attribute of the first describes the collective in JSON; the second returns its result.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Config = Mapping[str, Any]
 
 
 def replace_started(calls: Iterable[Operation]) -> bool:
-    """Replace those of these custom calls that start a collective or wait for one; returns whether any did.
+    """Replace the custom calls that start a collective or wait for one; returns whether there were any.
 
-    Errors: AnnotationError (located) for a call that does not say what it starts, or whose result is another one.
+    Errors: AnnotationError (located) for a call without a valid description, or with another result type.
     """
     changed = False
     for op in calls:
@@ -47,7 +47,7 @@ def replace_started(calls: Iterable[Operation]) -> bool:
 
 
 def _hand_on(op: Operation) -> None:
-    """Let what waits for a collective be that; what is annotated stays a value of its own."""
+    """Replace the done operation by the collective; an annotated result stays a separate value."""
     types = [[value.type for value in values] for values in (op.operands, op.results)]
     if len(op.results) != 1 or types[0] != types[1]:
         raise AnnotationError(f"calls '{target_of(op)}' with a result of another type", code=Code.OPERATION)
@@ -105,7 +105,7 @@ def _read(op: Operation) -> Config:
 
 
 def _ids(given: Any, is_permute: bool) -> Ids:
-    """Groups, or pairs, of partitions, each of which is in one group, or sends and receives once.
+    """The groups or pairs of partitions; each partition is in one group, or sends and receives once.
 
     Raises ValueError for anything else.
     """
@@ -122,14 +122,14 @@ def _ids(given: Any, is_permute: bool) -> Ids:
 
 
 def _annotations(op: Operation) -> dict[str, Attribute]:
-    """What the call is annotated with, without what it starts."""
+    """The annotations of the call, without the description of the collective."""
     kept = {name: op.attributes[name] for name in CARRIERS if name in op.attributes}
     entries = {entry.name: entry.attr for entry in kept.pop(FRONTEND) if entry.name != _CONFIG}
     return kept | ({FRONTEND: ir.DictAttr.get(entries)} if entries else {})
 
 
 def _reducer(build: Builder, op: Operation) -> Block:
-    """The function that combines two elements, as a region."""
+    """The reduction function, as a region."""
     called = called_by(op)
     block = function_block(op, called[0]) if len(called) == 1 else None
     scalar = TensorType((), op.operands[0].type.element)
@@ -142,13 +142,13 @@ def _reducer(build: Builder, op: Operation) -> Block:
     return build.block([scalar, scalar], lambda pair: inline_body(build, block, pair))
 
 
-# ---- what each kind says, and the result that it has ----
+# ---- the description of each kind, and its result type ----
 
 _Described = tuple[dict[str, Attribute | None], TensorType]
 
 
 def _dim(config: Config, name: str, type_: TensorType) -> int:
-    """A dimension of a type. Raises IndexError for one that there is not, KeyError if none is named."""
+    """A dimension of a type. Raises IndexError for an unknown dimension, KeyError if none is given."""
     dim = config[name]
     if type(dim) is not int or not 0 <= dim < type_.rank:
         raise IndexError
@@ -156,7 +156,7 @@ def _dim(config: Config, name: str, type_: TensorType) -> int:
 
 
 def _resized(type_: TensorType, dim: int, times: int, parts: int = 1) -> TensorType:
-    """Raises ValueError for a dimension that does not divide."""
+    """The type with one dimension scaled by `times / parts`. Raises ValueError for a remainder."""
     if type_.shape[dim] * times % parts:
         raise ValueError
     return type_.of_shape((*type_.shape[:dim], type_.shape[dim] * times // parts, *type_.shape[dim + 1 :]))

@@ -1,7 +1,7 @@
-"""One walk over what @main reaches: everything later steps of ingest have to look at, and nothing else.
+"""One walk over the functions that @main reaches: it finds all operations that later steps of ingest read.
 
-Modules have tens of thousands of operations of which few concern ingest. The walk takes about 2 us an operation, sorts
-what it finds by operation name, and is repeated only after steps that rewrite the module.
+Modules have tens of thousands of operations, of which few concern ingest. The walk takes about 2 us per operation,
+groups them by name, and is repeated only after steps that rewrite the module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import located
 
-# What carries annotations. Strings of `mhlo.attributes` are those of operations that were MHLO once.
+# Attributes that contain annotations. `mhlo.attributes` are those of operations that were once in MHLO.
 CARRIERS = ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "mhlo.attributes")
 
 _SOUGHT = {
@@ -54,7 +54,7 @@ DEPRECATED = {
 
 @dataclasses.dataclass(slots=True)
 class Survey:
-    """What was found.
+    """The operations found by a walk.
 
     `functions` are in an order of callees before their callers, so that @main is the last; `calls` are those in
     each of them, `sizes` the numbers of operations in them; `found` lists the operations that ingest knows, by name;
@@ -77,30 +77,30 @@ class Survey:
         return self.functions[-1]
 
     def all(self, *names: str) -> list[Operation]:
-        """The operations that were found under these names."""
+        """The operations with these names."""
         return [op for name in names for op in self.found.get(name, ())]
 
     def collectives(self) -> list[Operation]:
-        """The collectives that were found."""
+        """The collectives."""
         return [*self.all(*COLLECTIVES), *filter(is_ragged, self.all(CUSTOM_CALL))]
 
     def dialect(self, name: str) -> list[Operation]:
-        """The operations of one dialect that were found."""
+        """The operations of a dialect."""
         return self.all(*(found for found in self.found if found.startswith(f"{name}.")))
 
     def known(self) -> Iterator[Operation]:
-        """All that were found by name."""
+        """All operations that were found by name."""
         for ops in self.found.values():
             yield from ops
 
     def every(self) -> Iterator[Operation]:
-        """All operations that may say something."""
+        """All operations that may have annotations."""
         yield from self.annotated
         yield from self.known()
 
 
 def functions_of(module: Operation) -> dict[str, Operation]:
-    """The module's functions by symbol name, in order."""
+    """The functions of the module by symbol name, in order."""
     found = {}
     for op in module.regions[0]:
         if op.name == FUNCTION:
@@ -114,7 +114,7 @@ def functions_of(module: Operation) -> dict[str, Operation]:
 
 
 def find_main(functions: dict[str, Operation]) -> str:
-    """The entry: the function @main, else the only public function."""
+    """The entry: the function @main, or the only public function."""
     public = [name for name, op in functions.items() if not is_private(op)]
     if "main" in functions:
         name = "main"
@@ -146,11 +146,11 @@ def callee_of(call: Operation) -> str:
 
 
 def survey(module: Operation) -> Survey:
-    """Walk over @main and everything it calls. Raises Unsupported (located) for recursion and missing bodies."""
+    """Walk over @main and its callees. Raises Unsupported (located) for recursion and missing bodies."""
     result = Survey()
     functions = functions_of(module)
     known: set[str] = set()
-    # The functions that call each other up to the one looked at: their calls, those that are left, and their sizes.
+    # The call stack: the calls of each function, those not yet visited, and the sizes.
     active: dict[str, tuple[list[Operation], Iterator[Operation], int]] = {}
 
     def enter(name: str) -> None:
@@ -193,7 +193,7 @@ def _check_call(call: Operation, functions: dict[str, Operation], active: Iterab
 
 
 def _walk(op: Operation, result: Survey, calls: list[Operation]) -> int:
-    """Sort the operations inside `op`, and count them; this is the hot loop of ingest."""
+    """Group the operations inside `op` by name and count them; this is the hot loop of ingest."""
     found, annotated, types, size = result.found, result.annotated, result.types, 0
     for inner in op.walk():
         size += 1
@@ -221,7 +221,7 @@ def _walk(op: Operation, result: Survey, calls: list[Operation]) -> int:
 
 
 def value_types(survey: Survey) -> Iterator[tuple[Operation, TensorType]]:
-    """The types of all values, each with the operation or function that it belongs to, those of @main first."""
+    """The types of all values, each with its operation or function, those of @main first."""
     for function in survey.functions[::-1]:
         for argument in function.regions[0].arguments:
             yield function, argument.type

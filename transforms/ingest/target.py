@@ -1,4 +1,4 @@
-"""The one mesh that an ingested module keeps, and every annotation in terms of it."""
+"""The mesh of an ingested module, and annotations expressed on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gspmd.dialect.notation import print_dims
 from gspmd.dialect.orders import Orders, has_whole_axes
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import DimSharding, TensorSharding, replicated, unknown
-from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, Said
+from gspmd.transforms.ingest.annotations import Annotations, HloAnnotation, OpAnnotation
 from gspmd.transforms.ingest.orders import order_written, several_orders
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.types import TensorType
@@ -31,10 +31,9 @@ _MAXIMAL_HINT = "let every device hold a copy ('replicated') instead"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Devices:
-    """How many devices the program is for: `module` by its `mhlo.num_partitions`, `option` by the pass's.
+    """The number of devices by `mhlo.num_partitions` of the module and by the option of the pass.
 
-    Frameworks write 1 for programs of one device that say nothing, so a module's 1 contradicts neither an option nor a
-    mesh.
+    Frameworks also write 1 where the number is unknown, so a 1 of the module contradicts neither an option nor a mesh.
     """
 
     module: int | None
@@ -42,12 +41,12 @@ class Devices:
 
     @property
     def said(self) -> int | None:
-        """The number that every mesh and sharding must be for, None where it is not known."""
+        """The number of devices of every mesh and sharding, or None if unknown."""
         return self.module if self.module not in (None, 1) else self.option
 
     @property
     def wanted(self) -> int:
-        """The number for a program without a mesh. Raises AnnotationError when the two disagree."""
+        """The number of devices for a program without a mesh. Raises AnnotationError if the two disagree."""
         if self.option and self.module and self.module not in (1, self.option):
             raise AnnotationError(
                 f"option num-partitions is {self.option} but 'mhlo.num_partitions' is {self.module}",
@@ -57,7 +56,7 @@ class Devices:
         return self.option or self.module or 1
 
     def check(self, mesh: Mesh) -> None:
-        """Raise AnnotationError when the mesh has another number of devices."""
+        """Raise AnnotationError if the mesh has another number of devices."""
         module = None if self.module == 1 else self.module
         for name, count in (("'mhlo.num_partitions'", module), ("option num-partitions", self.option)):
             if count is not None and count != mesh.size:
@@ -69,11 +68,11 @@ class Devices:
 
 
 class TargetMesh:
-    """Annotations as the ingested module writes them.
+    """Expresses annotations on the mesh of the ingested module.
 
-    `mesh` has no axes of size 1. `has_manual` says that the module has manual computations, inside which HLO
-    shardings name the manual axes once more. `orders` are known where annotations are over device orders that do not
-    factor over one mesh, or cut axes of `manual_meshes` there; @main is read for how much each order places.
+    `mesh` has no axes of size 1. `has_manual` says that the module has manual computations, inside which HLO shardings
+    repeat the manual axes. `orders` is set if annotations use device orders that do not factor over one mesh, or that
+    cut axes of `manual_meshes`.
     """
 
     def __init__(
@@ -100,10 +99,10 @@ class TargetMesh:
         self._codec = SdyCodec(annotations.context, {self.mesh.name: self.mesh})
         self._translated: dict[TensorSharding, TensorSharding] = {}
         self._attributes: dict[tuple[ir.Attribute, TensorType], ir.Attribute | None] = {}
-        self._resolved: dict[tuple[Said, int, int, int], TensorSharding | None] = {}
+        self._resolved: dict[tuple[OpAnnotation, int, int, int], TensorSharding | None] = {}
 
     def sharding(self, sharding: TensorSharding) -> TensorSharding:
-        """A sharding on any mesh of the module, on this one."""
+        """A sharding on any mesh of the module, expressed on this one."""
         found = self._translated.get(sharding)
         if found is None:
             if sharding.mesh.is_maximal:
@@ -115,14 +114,14 @@ class TargetMesh:
         return found
 
     def _renamed(self, sharding: TensorSharding) -> TensorSharding:
-        """A sharding over an order of its own, on this mesh."""
+        """A sharding over another device order, expressed on this mesh."""
         assert self.orders is not None
         if sharding.mesh.size > 1:
             sharding = dataclasses.replace(sharding, mesh=self.orders.renamed_mesh(sharding.mesh))
         return translated(sharding, self.mesh)
 
-    def order(self, said: Said | None) -> DeviceOrder | None:
-        """The device at each position of the mesh for a value at a boundary, None if it does not say or need not."""
+    def order(self, said: OpAnnotation | None) -> DeviceOrder | None:
+        """The device order of a boundary value; None if it has none, or the default."""
         return None if self.orders is None or said is None else order_written(self.orders, said)
 
     def axes(self, sharding_mesh: Mesh, names: Sequence[str]) -> tuple[str, ...]:
@@ -142,10 +141,10 @@ class TargetMesh:
                 )
         return tuple(axis.name for axis in axes)
 
-    def resolve(self, said: Said, index: int, types: Sequence[TensorType]) -> TensorSharding | None:
-        """Where value `index` of those with these types is said to be; None for nothing.
+    def resolve(self, said: OpAnnotation, index: int, types: Sequence[TensorType]) -> TensorSharding | None:
+        """The annotated sharding of value `index` of those with these types, or None.
 
-        Values that are to be left unreduced are summed where their users are no sums, as all partial results are.
+        Values annotated as unreduced are summed before users that need the sum, as are all partial values.
 
         Errors: AnnotationError for ranks that do not fit and for two annotations that contradict each other;
         Unsupported for manual shardings outside manual computations.
@@ -158,14 +157,14 @@ class TargetMesh:
         found = self._resolved[key]
         return dataclasses.replace(found, unreduced=()) if found is not None and found.unreduced else found
 
-    def unreduced(self, said: Said, type_: TensorType) -> Axes:
-        """Axes over which a single value is said to be partial."""
+    def unreduced(self, said: OpAnnotation, type_: TensorType) -> Axes:
+        """The axes over which a value is annotated as partial."""
         self.resolve(said, 0, [type_])
         rank = type_.rank
         found = self._resolved[said, 0, 1, rank]
         return () if found is None else found.unreduced
 
-    def _resolve(self, said: Said, index: int, count: int, rank: int) -> TensorSharding | None:
+    def _resolve(self, said: OpAnnotation, index: int, count: int, rank: int) -> TensorSharding | None:
         written = None
         if said.sdy is not None:
             if len(said.sdy) != count:
@@ -186,8 +185,8 @@ class TargetMesh:
             )
         return self._local(written if written is not None else from_hlo)
 
-    def _agree(self, said: Said, index: int, written: TensorSharding, from_hlo: TensorSharding) -> bool:
-        """Whether two annotations place the value alike; how open they are does not count."""
+    def _agree(self, said: OpAnnotation, index: int, written: TensorSharding, from_hlo: TensorSharding) -> bool:
+        """Whether two annotations split the value in the same way, whichever dimensions are open."""
         if self.orders is None or from_hlo.manual:
             return written.dim_axes() == from_hlo.dim_axes() and written.unreduced == from_hlo.unreduced
         assert said.sdy is not None
@@ -198,7 +197,7 @@ class TargetMesh:
         return to_hlo_sharding(given) == said.hlo.sharding.leaves(len(said.sdy))[index]
 
     def _local(self, sharding: TensorSharding | None) -> TensorSharding | None:
-        """The part that is news: without manual axes, and None when nothing is left."""
+        """The sharding without manual axes; None if nothing is left."""
         if sharding is None:
             return None
         if sharding.manual:
@@ -226,14 +225,14 @@ class TargetMesh:
         return to_tensor_sharding(leaf, rank, self.mesh, annotation.open_dims)
 
     def _copied(self, maximal: Maximal, rank: int) -> TensorSharding:
-        """For a value on one device: a copy on every one is the same to all that use it. Checks that it exists."""
+        """The sharding for a value on one device: a copy on every device. Checks that the device exists."""
         HloSharding(maximal).check(rank, self.mesh.size)
         return replicated(self.mesh, rank)
 
-    def device(self, said: Said) -> int | None:
-        """The one device that an operation is said to run on, None where nothing is said of that.
+    def device(self, said: OpAnnotation) -> int | None:
+        """The device to which an operation is assigned, or None.
 
-        Errors: AnnotationError for a device that there is not, and for several.
+        Errors: AnnotationError for an unknown device, and for several.
         """
         devices = said.devices()
         for device in devices:
@@ -247,20 +246,20 @@ class TargetMesh:
         return devices[0] if devices else None
 
     def attribute(self, attribute: ir.Attribute, type_: TensorType) -> ir.Attribute | None:
-        """A `#sdy.sharding` of the module on this mesh; None when it says nothing."""
+        """A `#sdy.sharding` of the module, expressed on this mesh; None if it has no effect."""
         key = (attribute, type_)
         if key not in self._attributes:
-            said = Said(self.annotations.attribute(attribute), None)
+            said = OpAnnotation(self.annotations.attribute(attribute), None)
             self._attributes[key] = self.attributes_of(said, [type_])[0]
         return self._attributes[key]
 
-    def attributes_of(self, said: Said, types: Sequence[TensorType]) -> list[ir.Attribute | None]:
-        """`#sdy.sharding` of every value of which something is said."""
+    def attributes_of(self, said: OpAnnotation, types: Sequence[TensorType]) -> list[ir.Attribute | None]:
+        """The `#sdy.sharding` of every annotated value."""
         resolved = [self.resolve(said, index, types) for index in range(len(types))]
         return [None if sharding is None else self._codec.write(sharding) for sharding in resolved]
 
-    def list_of(self, said: Said, types: Sequence[TensorType]) -> ir.Attribute | None:
-        """`#sdy.sharding_per_value` of an operation's results, None if nothing is said of any."""
+    def list_of(self, said: OpAnnotation, types: Sequence[TensorType]) -> ir.Attribute | None:
+        """The `#sdy.sharding_per_value` of the results of an operation; None without annotations."""
         resolved = [self.resolve(said, index, types) for index in range(len(types))]
         if all(sharding is None for sharding in resolved):
             return None
@@ -283,10 +282,10 @@ class TargetMesh:
 
 
 def _choose(annotations: Annotations, devices: Devices) -> tuple[Mesh, Callable[[TensorSharding], TensorSharding]]:
-    """The mesh for everything that was read, and how to express shardings on it.
+    """The mesh for all annotations, with the means to express shardings on it.
 
-    Errors: AnnotationError when meshes, shardings and `devices` disagree on the number of devices;
-    Unsupported when there is no common mesh.
+    Errors: AnnotationError if meshes, shardings and `devices` disagree on the number of devices; Unsupported if there
+    is no common mesh.
     """
     used = {sharding.mesh for sharding in annotations.shardings if sharding.mesh.axes}
     named = [mesh for mesh in annotations.meshes if mesh.axes]

@@ -1,4 +1,4 @@
-"""Tuples, which XLA has and partitioned programs do not need: flattened at boundaries, else folded."""
+"""Tuples, which partitioned programs do not need: flattened at boundaries, otherwise folded."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def has_tuples(types: Iterable[TensorType]) -> bool:
 
 
 def flatten_main(function: Operation) -> None:
-    """Replace arguments and results that are tuples by their leaves, each with its part of the annotation.
+    """Replace tuple arguments and results by their leaves, each with its part of the annotation.
 
-    Raises AnnotationError (located) when a tuple's annotation has another number of leaves.
+    Raises AnnotationError (located) if the annotation of a tuple has another number of leaves.
     """
     block = function.regions[0]
     last, given = block.terminator, block.arguments
@@ -65,7 +65,7 @@ def flatten_main(function: Operation) -> None:
 
 
 def fold(function: Operation) -> None:
-    """Replace elements taken from known tuples by the elements, and drop tuples without users."""
+    """Replace elements of known tuples by the values, and erase unused tuples."""
     tuples = []
     for op in list(function.walk()):
         if op.name == "stablehlo.tuple":
@@ -99,7 +99,7 @@ def hand_on(ops: list[Operation]) -> bool:
 
 
 def flatten_custom_calls(ops: list[Operation]) -> bool:
-    """Give custom calls that return a tuple, taken apart behind them, several results; returns whether any did."""
+    """Give custom calls whose tuple result is only unpacked several results; returns whether there were any."""
     changed = False
     for op in ops:
         if len(op.results) != 1 or not is_tuple(op.result.type):
@@ -152,7 +152,7 @@ def _split(attributes: ir.DictAttr, count: int) -> list[dict[str, ir.Attribute]]
 
 
 def _flat_attributes(function: Operation, name: str, types: list[TensorType]) -> list[ir.Attribute] | None:
-    """The attribute dictionaries of arguments or results, one a leaf."""
+    """The attribute dictionaries of arguments or results, one per leaf."""
     if name not in function.attributes:
         return None
     flat: list[ir.Attribute] = []

@@ -1,4 +1,4 @@
-"""Types of values that no program of StableHLO has, which MLIR lets functions take and return."""
+"""Types that StableHLO does not have but MLIR accepts for function arguments and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ELEMENTS = re.compile(
 
 
 def check_types(survey: Survey) -> None:
-    """Raises Unsupported at the first value of such a type, or of more elements than runtimes count."""
+    """Raises Unsupported at the first value of such a type, or with more elements than runtimes can count."""
     for is_one, what, hint in _REFUSED:
         if any(_holds(type_, is_one) for type_ in survey.types):
             for op, type_ in value_types(survey):
@@ -29,7 +29,7 @@ def check_types(survey: Survey) -> None:
 
 
 def _holds(type_: TensorType, is_one: Callable[[TensorType], bool]) -> bool:
-    """Whether a type is such a tensor, or a tuple that holds one."""
+    """Whether a type is such a tensor, or a tuple that contains one."""
     if is_tuple(type_):
         return any(_holds(part, is_one) for part in parts(type_))
     return type_.is_tensor and is_one(type_)

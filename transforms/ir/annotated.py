@@ -1,4 +1,4 @@
-"""The shardings written on a module's values, read together with its program."""
+"""A program with the shardings of its values."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gspmd.transforms.parsing.mlir import source_location
 
 
 class AnnotatedModule:
-    """What is annotated on a module as a whole: its mesh, and the signature of its @main.
+    """The mesh of a module, and the shardings of the arguments and results of @main.
 
-    `arguments` and `results` are the shardings of @main's, None where nothing is said.
+    `arguments` and `results` are the shardings, None without an annotation.
     """
 
     def __init__(self, module: Operation) -> None:
@@ -42,7 +42,7 @@ class AnnotatedModule:
         ]
 
     def set_free_ends(self) -> None:
-        """Note which arguments and results nothing is said of, and are nobody's to keep, before they are completed."""
+        """Mark the arguments and results without annotations, which may get any sharding, before completion."""
         attributes, context = self.function.attributes, self.codec.context
         inputs, results = function_types(self.function)
         entries = dictionaries(self.function, "arg_attrs", 0)
@@ -62,18 +62,18 @@ class AnnotatedModule:
                 attributes[name] = ir.DenseI64ArrayAttr.get(free, context)
 
     def free_ends(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The numbers of the arguments, and of the results, that nothing was said of."""
+        """The numbers of the arguments and results without annotations."""
         attributes = self.function.attributes
         found = [tuple(attributes[name]) if name in attributes else () for name in (FREE_ARGUMENTS, FREE_RESULTS)]
         return found[0], found[1]
 
     def forget_free_ends(self) -> None:
-        """Take the note off."""
+        """Remove the mark."""
         for name in (FREE_ARGUMENTS, FREE_RESULTS):
             self.function.attributes.pop(name, None)
 
     def set_signature(self, arguments: list[TensorSharding], results: list[TensorSharding]) -> None:
-        """Write the shardings of @main's arguments and results."""
+        """Write the shardings of arguments and results of @main."""
         for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):
             entries = dictionaries(self.function, name, len(shardings))
             for entry, sharding in zip(entries, shardings, strict=True):
@@ -89,7 +89,7 @@ class AnnotatedProgram(AnnotatedModule):
         self.program = Program(module)
 
     def of_op(self, op: Op) -> tuple[TensorSharding, ...] | None:
-        """Shardings of an operation's results, None when there are none."""
+        """The shardings of the results of an operation, or None."""
         attributes = op.ir.attributes
         if op.info.name == CONSTRAINT:
             return (self.codec.read(attributes["sharding"]),)
@@ -100,7 +100,7 @@ class AnnotatedProgram(AnnotatedModule):
         return None
 
     def set_of_op(self, op: Op, shardings: tuple[TensorSharding, ...]) -> None:
-        """Write the shardings of the results of an operation that is no manual computation."""
+        """Write the shardings of the results of an operation other than a manual computation."""
         attributes = op.ir.attributes
         if op.info.name == CONSTRAINT:
             attributes["sharding"] = self.codec.write(shardings[0])
@@ -110,7 +110,7 @@ class AnnotatedProgram(AnnotatedModule):
             attributes["sdy.sharding"] = self.codec.write_list(shardings)
 
     def region(self, op: Op) -> ManualRegion:
-        """What a manual computation says."""
+        """The shardings and axes of a manual computation."""
         return read_region(op.ir, self.codec, self.mesh)
 
 

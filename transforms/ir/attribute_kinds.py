@@ -1,4 +1,4 @@
-"""What kind of attribute goes by each name that is read: MLIR lets programs write any, as `mhlo.memory_kind = 3`."""
+"""The required kind of each attribute that gspmd reads; MLIR allows any, such as `mhlo.memory_kind = 3`."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _ON_MODULES = {
 }
 
 
-# Bits of an integer that is printed where it is wrong.
-_MOST_BITS = 64
-# Characters of an attribute that an error shows.
-_MOST_SHOWN = 200
+# The most bits of an integer that an error prints.
+_MAX_BITS = 64
+# The most characters of an attribute that an error prints.
+_MAX_SHOWN = 200
 
 
 def check_operation(op: Operation) -> None:
-    """Raises AnnotationError, located, for an attribute of an operation that is of another kind than is read.
+    """Raises AnnotationError, located, for an attribute of an operation with the wrong kind.
 
-    Also for a ragged all-to-all whose groups and operands do not fit together, which MLIR does not look at.
+    Also for a ragged all-to-all with inconsistent groups and operands, which MLIR does not verify.
     """
     with located(op):
         _check(op.attributes, _ON_OPERATIONS)
@@ -58,7 +58,7 @@ def check_operation(op: Operation) -> None:
 
 
 def check_module(module: Operation) -> None:
-    """The same for the attributes of the module, in which nothing may be computed outside of functions."""
+    """Check the attributes of the module, which may have no operations outside functions."""
     _check(module.attributes, _ON_MODULES)
     for op in module.regions[0]:
         if op.results:
@@ -67,7 +67,7 @@ def check_module(module: Operation) -> None:
 
 
 def check_signature(function: Operation) -> None:
-    """The same for the attributes of the arguments and results of the entry."""
+    """Check the attributes of the arguments and results of the entry function."""
     with located(function):
         results = len(function_types(function)[1])
         for name in ("arg_attrs", "res_attrs"):
@@ -84,12 +84,12 @@ def _check(attributes: Attributes, kinds: Mapping[str, tuple[type, str]]) -> Non
 
 
 def _is_read(attribute: ir.Attribute) -> bool:
-    """Whether an attribute is no integer that is too long to be printed."""
+    """Whether an attribute can be printed: it is not a huge integer."""
     if not isinstance(attribute, ir.IntegerAttr) or not isinstance(attribute.type, ir.IntegerType):
         return True
-    return bool(attribute.type.width <= _MOST_BITS)
+    return bool(attribute.type.width <= _MAX_BITS)
 
 
 def _shown(attribute: ir.Attribute) -> str:
     text = str(attribute)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

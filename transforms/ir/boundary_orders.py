@@ -1,7 +1,6 @@
-"""What is written of device orders on arguments and results of @main: from `gspmd-ingest` to `gspmd-order`.
+"""The device orders of arguments and results of @main, as attributes from `gspmd-ingest` to `gspmd-order`.
 
-An order is the device at each position of the mesh. Which orders there are is decided by ingest; here is all that reads
-and writes them on a module.
+A device order is the device at each position of the mesh. Ingest chooses the orders; this file reads and writes them.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ DeviceIds: TypeAlias = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BoundaryOrders:
-    """The device at each mesh position of every argument and result; None where any order will do.
+    """The device order of every argument and result; None if any order will do.
 
-    Those `exchanged`, arguments and results by number, are brought from their order, or into it, by the program: to it
-    they are values in its own order, that differ on all devices.
+    The program itself permutes those in `exchanged`, arguments and results by number, from or to their order: to other
+    stages they are values in the order of the mesh that differ on all devices.
     """
 
     arguments: tuple[DeviceIds | None, ...]
@@ -40,15 +39,15 @@ class BoundaryOrders:
 
     @property
     def given(self) -> list[DeviceIds]:
-        """What is said, wherever anything is."""
+        """The orders that are not None."""
         return [order for order in (*self.arguments, *self.results) if order is not None]
 
     def distinct(self, mesh: Mesh) -> list[DeviceIds]:
-        """Every order that there is; the mesh's own is the first.
+        """All orders; that of the mesh is the first.
 
-        None at all, so that large meshes are not listed, where nothing is said.
+        Empty if no value has an order, so that large meshes are not listed.
 
-        Errors: AnnotationError for one that is not an order of the mesh's devices.
+        Errors: AnnotationError for one that is not a permutation of the devices.
         """
         if not self.given:
             return []
@@ -65,12 +64,12 @@ class BoundaryOrders:
 
 
 def order_attribute(order: DeviceOrder, context: ir.Context) -> ir.Attribute:
-    """What `DEVICE_IDS` says on an argument, a result or a manual computation."""
+    """The attribute `DEVICE_IDS` of an argument, a result or a manual computation."""
     return ir.DenseI64ArrayAttr.get(list(expand(order)), context)
 
 
 def read_orders(function: Operation) -> BoundaryOrders:
-    """What is written on @main."""
+    """The orders on @main."""
     said: list[tuple[DeviceIds | None, ...]] = []
     exchanged: list[frozenset[int]] = []
     for entries in _entries(function).values():
@@ -81,7 +80,7 @@ def read_orders(function: Operation) -> BoundaryOrders:
 
 
 def take_orders(function: Operation) -> BoundaryOrders | None:
-    """The same, which is taken off; None if nothing is said."""
+    """Remove and return the orders on @main; None without any."""
     found = read_orders(function)
     if not found.given:
         return None
@@ -96,7 +95,7 @@ def take_orders(function: Operation) -> BoundaryOrders | None:
 def mark_exchanged(
     function: Operation, arguments: Collection[int], results: Collection[int], own: Sequence[int]
 ) -> None:
-    """Note that the program brings these from their order, or into it; those without one are in its `own`."""
+    """Mark that the program permutes these from or to their order; those without one are in its `own`."""
     context = context_of(function)
     for (key, entries), chosen in zip(_entries(function).items(), (arguments, results), strict=True):
         for index in chosen:

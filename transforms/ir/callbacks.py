@@ -1,6 +1,6 @@
-"""Calls of Python from a program: which operations they are, and what is said of the device that makes them.
+"""Python callbacks: the operations, and the devices that run them.
 
-Those of one device want whole operands and are made once; the others are made by every device on its part.
+A callback of one device takes whole operands and runs once; others run on every device with its shards.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ ONE_CALLS = frozenset(
     {f"{kind}_python_{platform}_callback" for kind in ("xla_ffi", "xla", "xla_buffer") for platform in _PLATFORMS}
     | {"xla_buffer_python_gpu_callback_cmd_buffer"}
 )
-"""Targets of custom calls that one device makes for all."""
+"""Targets of custom calls that run on one device."""
 
 EACH_CALLS = frozenset(f"xla_ffi_partitioned_python_{platform}_callback" for platform in _PLATFORMS)
-"""Targets of custom calls that every device makes with its own part of the operands."""
+"""Targets of custom calls that run on every device, with its shards of the operands."""
 
 TRANSFERS = frozenset({"stablehlo.send", "stablehlo.recv"})
-"""What JAX writes calls as for TPUs: operands are sent to the host, results received from it."""
+"""The form of callbacks that JAX emits for TPUs: operands are sent to the host, results received from it."""
 
 
 def is_callback(op: Operation) -> bool:
-    """Whether an operation is a call of Python, or a part of one."""
+    """Whether an operation is a Python callback, or a part of one."""
     return is_one_call(op) or (op.name == CUSTOM_CALL and target_of(op) in EACH_CALLS)
 
 
 def is_one_call(op: Operation) -> bool:
-    """Whether an operation is a call, or a part of one, that one device makes with whole operands."""
+    """Whether an operation is, or is part of, a callback that runs on one device with whole operands."""
     return op.name in TRANSFERS or (op.name == CUSTOM_CALL and target_of(op) in ONE_CALLS)
 
 
@@ -43,6 +43,6 @@ def target_of(op: Operation | OpInfo) -> str:
 
 
 def is_host_transfer(attributes: Mapping[str, Attribute]) -> bool:
-    """Whether a send or receive is one between a device and the host, not between devices."""
+    """Whether a send or receive is between a device and the host."""
     key = "is_host_transfer"
     return key in attributes and bool(ir.BoolAttr(attributes[key]).value)

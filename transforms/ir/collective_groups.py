@@ -1,6 +1,6 @@
-"""Which operations are collectives, and where each of them names the devices that take part.
+"""Which operations are collectives, and which of their attributes has the device groups.
 
-StableHLO has no operation for a ragged all-to-all: it is a custom call, whose configuration has the groups.
+StableHLO has no operation for a ragged all-to-all: it is a custom call with the groups in its configuration.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _PAIRS, _CHANNEL = "source_target_pairs", "channel_handle"
 
 
 def is_collective(op: Operation) -> bool:
-    """Whether devices that an operation names meet in it."""
+    """Whether an operation is a collective."""
     return op.name in COLLECTIVES or is_ragged(op)
 
 
 def kind_of(op: Operation) -> str | None:
-    """What a collective is called in StableHLO, or by whoever calls it; None for any other operation."""
+    """The name of a collective in StableHLO, or the target of its call; None for any other operation."""
     if op.name in COLLECTIVES:
         return op.name.removeprefix("stablehlo.")
     return RAGGED if is_ragged(op) else None
 
 
 def groups_of(op: Operation) -> ir.Attribute:
-    """The attribute of a collective that names devices: groups, or of a permute pairs.
+    """The groups of a collective, or the pairs of a permute.
 
     Raises AnnotationError for a ragged all-to-all without groups.
     """
@@ -46,12 +46,12 @@ def groups_of(op: Operation) -> ir.Attribute:
 
 
 def pairs_of(op: Operation) -> npt.NDArray[np.int64]:
-    """Source and target partition ids of a permute, `[pairs, 2]`."""
+    """The source and target partition ids of a permute, `[pairs, 2]`."""
     return np.array(ir.DenseIntElementsAttr(op.attributes[_PAIRS]), np.int64).reshape(-1, 2)
 
 
 def set_groups(op: Operation, groups: ir.Attribute) -> None:
-    """Let a collective name other devices. Errors: those of `groups_of`."""
+    """Replace the groups of a collective. Errors: those of `groups_of`."""
     attributes = op.attributes
     if is_ragged(op):
         attributes[CONFIG] = ir.DictAttr.get(ragged_config(attributes) | {GROUPS: groups})
@@ -60,7 +60,7 @@ def set_groups(op: Operation, groups: ir.Attribute) -> None:
 
 
 def has_channel(op: Operation) -> bool:
-    """Whether the groups of a collective name partitions, and not replicas."""
+    """Whether the groups of a collective are of partitions, not of replicas."""
     attributes = op.attributes
     if is_ragged(op):
         channel = ragged_config(attributes).get("channel_id")
@@ -69,5 +69,5 @@ def has_channel(op: Operation) -> bool:
 
 
 def channel_of(op: Operation) -> int:
-    """The number of a collective's channel, 0 for none."""
+    """The channel number of a collective; 0 for none."""
     return stablehlo.ChannelHandle(op.attributes[_CHANNEL]).handle if _CHANNEL in op.attributes else 0

@@ -1,4 +1,4 @@
-"""What a collective says of itself: the axes that it runs over, and why it is there."""
+"""The attributes of a collective: its axes and its cause."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.parsing.attribute_text import required_text
 
 RETURNED = "the program returns result "
-"""How the cause of what is done for a result of `@main` begins; the number of the result follows."""
+"""The prefix of the cause of communication for a result of `@main`, before the result number."""
 
 
 def notes(axes: Axes, mesh: Mesh, cause: str, context: ir.Context) -> dict[str, ir.Attribute]:
-    """The attributes that say so."""
+    """The attributes for axes and cause."""
     return {
         AXES: ir.StringAttr.get(print_axes(axes, mesh), context),
         CAUSE: ir.StringAttr.get(cause, context),
@@ -26,8 +26,8 @@ def notes(axes: Axes, mesh: Mesh, cause: str, context: ir.Context) -> dict[str, 
 
 
 def axes_of(attributes: Mapping[str, Attribute], mesh: Mesh) -> Axes | None:
-    """The axes that a collective with these attributes runs over, None if it does not say.
+    """The axes of a collective with these attributes, or None.
 
-    Errors: AnnotationError and ParseError for an attribute that is no list of axes of the mesh.
+    Errors: AnnotationError and ParseError for an attribute that is not a list of axes of the mesh.
     """
     return parse_bare_axes(required_text(attributes, AXES), mesh) if AXES in attributes else None

@@ -1,4 +1,4 @@
-"""Which devices a collective connects: replica groups and pairs, as partition ids, from mesh axes."""
+"""Replica groups and permute pairs, as partition ids, from mesh axes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ Ids = npt.NDArray[np.int64]
 def replica_groups(mesh: Mesh, axes: Axes) -> Ids:
     """Partition ids grouped along `axes`: `[groups, size of axes]`.
 
-    Within a group ids follow the axes in the order given, first axis most major; groups follow the rest of
-    the mesh in mesh order.
+    Within a group, ids follow `axes`, the first being most major; groups follow the rest of the mesh in mesh order.
     """
     grid, parts = _grid(mesh, axes)
     wanted = [parts.index(axis) for axis in split_at(axes, _cuts(mesh, axes))]
@@ -43,7 +42,7 @@ def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:
 
 
 def reach_of(mesh: Mesh, pairs: Ids) -> int:
-    """How many positions of a mesh axis the messages of a permute go at most, where axes are rings: 1 for a shift."""
+    """The maximum distance of a permute along a mesh axis, where axes are rings: 1 for a shift."""
     if not len(pairs) or not mesh.axes:
         return 0
     sizes = np.array([size for _, size in mesh.axes])
@@ -55,9 +54,9 @@ def reach_of(mesh: Mesh, pairs: Ids) -> int:
 
 
 def renamed_groups(groups: ir.DenseElementsAttr, renaming: Ids) -> ir.DenseElementsAttr:
-    """Groups or pairs of partitions, where partition i is now called `renaming[i]`. Shorter groups end with -1.
+    """Groups or pairs of partitions, with partition i renamed to `renaming[i]`. Shorter groups end with -1.
 
-    Raises AnnotationError for partitions that get no name.
+    Raises AnnotationError for partitions without a new id.
     """
     ids = np.array(ir.DenseIntElementsAttr(groups), np.int64)
     shape = ir.ShapedType(groups.type).shape
@@ -69,7 +68,7 @@ def renamed_groups(groups: ir.DenseElementsAttr, renaming: Ids) -> ir.DenseEleme
 
 
 def check_partitions(ids: Ids, count: int) -> None:
-    """Raise AnnotationError for partition ids that a mesh of so many devices does not have; -1 stands for none."""
+    """Raise AnnotationError for partition ids that are out of range; -1 stands for none."""
     if ids.size and (ids.min() < -1 or ids.max() >= count):
         raise AnnotationError(f"names partitions that a mesh of {count} devices does not have", code=Code.DEVICE_LIST)
 
@@ -83,7 +82,7 @@ def _cuts(mesh: Mesh, axes: Axes) -> dict[str, tuple[int, ...]]:
 
 
 def _grid(mesh: Mesh, axes: Axes) -> tuple[Ids, list[Axis]]:
-    """Partition ids as an array with one dimension a part of an axis, in mesh order."""
+    """Partition ids as an array with one dimension per part of an axis, in mesh order."""
     check_listed(mesh.size)
     parts = list(split_at(mesh.all_axes(), _cuts(mesh, axes)))
     ids = np.array(mesh.device_ids, np.int64) if mesh.device_ids else np.arange(mesh.size, dtype=np.int64)

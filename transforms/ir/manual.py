@@ -1,8 +1,7 @@
-"""Manual computations: regions whose body is the program of one device along some axes, as `shard_map` writes them.
+"""Manual computations: regions with a body that is per-device along some axes, as `shard_map` emits them.
 
-Outside, a value is whole; inside, it is this device's part along the manual axes the region holds, and only the
-free axes can split it further. In every dimension the manual axes come first, so what a sharding says inside is what
-it says outside without them.
+Outside, a value is global; inside, it is the shard along the manual axes, and only free axes can split it further. In
+every dimension the manual axes come first, so a sharding inside is the sharding outside without them.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from gspmd.transforms.parsing.mlir import located
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ManualRegion:
-    """The manual `axes` that a region holds, and the shardings of its operands and results as seen outside."""
+    """The manual `axes` of a region, and the shardings of its operands and results outside."""
 
     axes: Axes
     in_shardings: tuple[TensorSharding, ...]
     out_shardings: tuple[TensorSharding, ...]
 
     def inside(self, sharding: TensorSharding) -> TensorSharding:
-        """A sharding of a value outside as seen inside."""
+        """The sharding inside for a sharding outside."""
         dims = []
         for dim in sharding.dims:
             axes = self.free(dim.axes)
@@ -39,27 +38,27 @@ class ManualRegion:
         return dataclasses.replace(sharding, dims=tuple(dims), replicated=self.free(sharding.replicated))
 
     def free(self, axes: Axes) -> Axes:
-        """Those that the region does not hold."""
+        """The axes that are not manual in the region."""
         return tuple(axis for axis in axes if not overlap([axis], self.axes))
 
     def law(self, sharding: TensorSharding) -> TensorSharding:
-        """A sharding of a value at the boundary, from which propagation takes and to which it adds no manual axis."""
+        """The sharding of a boundary value without manual axes; propagation neither takes nor adds these."""
         unused = without(self.axes, sharding.used_axes() + sharding.replicated)
         kept = canonical(sharding.mesh.sorted(sharding.replicated + unused))
-        # Manual axes hold from the start, whatever the priority of their dimension.
+        # Manual axes apply from the start, whatever the priority of their dimension.
         dims = tuple(
             dataclasses.replace(dim, priority=None) if overlap(dim.axes, self.axes) else dim for dim in sharding.dims
         )
         return dataclasses.replace(sharding, dims=dims, replicated=kept)
 
     def counts(self, sharding: TensorSharding) -> tuple[int, ...]:
-        """Into how many parts the manual axes split each dimension."""
+        """The number of parts into which the manual axes split each dimension."""
         return tuple(size_of(axes) // size_of(self.free(axes)) for axes in sharding.dim_axes())
 
     def even(self, sharding: TensorSharding, shape: tuple[int, ...]) -> TensorSharding:
-        """The sharding, closed, of a value of that shape outside, without free axes that would pad parts.
+        """The closed sharding outside for a value of that shape, without free axes that would pad the parts.
 
-        Shards of a padded dimension do not end where the parts that the manual axes make end.
+        Otherwise, shards would not end at the boundaries of the parts along manual axes.
         """
         dims = []
         for axes, count, size in zip(sharding.dim_axes(), self.counts(sharding), shape, strict=True):
@@ -83,7 +82,7 @@ def read_region(op: Operation, codec: SdyCodec, mesh: Mesh) -> ManualRegion:
 
 
 def ops_in_regions(program: Program, codec: SdyCodec, mesh: Mesh) -> Iterator[tuple[Op, Axes, int]]:
-    """Every operation, the manual axes held around it, and the index of the innermost region (-1 for none)."""
+    """Every operation, the manual axes around it, and the index of the innermost region (-1 for none)."""
 
     def walk(block: Body, held: Axes, region: int) -> Iterator[tuple[Op, Axes, int]]:
         for op in block.ops:
@@ -98,7 +97,7 @@ def ops_in_regions(program: Program, codec: SdyCodec, mesh: Mesh) -> Iterator[tu
 
 
 def check_free(op: Op, shardings: tuple[TensorSharding, ...], held: Axes) -> None:
-    """Raise AnnotationError (located) for a sharding that uses an axis held by a manual computation around it."""
+    """Raise AnnotationError (located) for a sharding over an axis that is manual around it."""
     for sharding in shardings:
         used = [axis for axis in sharding.used_axes() if overlap([axis], held)]
         if used:

@@ -1,7 +1,7 @@
-"""Where values are: in a device's own memory or in that of its host, as JAX says it.
+"""Memory spaces of values: the memory of a device or of its host, in the notation of JAX.
 
-Arguments and results of @main say it by `mhlo.memory_kind`, values in between by custom calls
-`annotate_device_placement`, and operations that the host computes by a frontend attribute.
+Arguments and results of @main have `mhlo.memory_kind`, intermediate values custom calls `annotate_device_placement`,
+and operations that run on the host a frontend attribute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEVICE = "device"
 _FRONTEND, _PLACEMENT, _COMPUTE = "mhlo.frontend_attributes", "_xla_buffer_placement", "_xla_compute_type"
 _PLACING = "annotate_device_placement"
 _FIXED = {"MoveToHost": "pinned_host", "MoveToDevice": DEVICE}
-# Operations whose result is in the memory that their first operand is in.
+# Operations with the result in the memory of their first operand.
 _STAYING = {
     "stablehlo.reshape",
     "stablehlo.transpose",
@@ -42,12 +42,12 @@ def _frontend(op: Operation, name: str) -> str | None:
 
 
 def host_computation(op: Operation) -> dict[str, ir.Attribute]:
-    """What marks an operation as one that the host computes; nothing for others."""
+    """The attributes that mark an operation as run on the host; empty for others."""
     return {_FRONTEND: op.attributes[_FRONTEND]} if _frontend(op, _COMPUTE) == "host" else {}
 
 
 def placed_in(op: Operation) -> str | None:
-    """The memory that a custom call brings its operand to, None for any other operation."""
+    """The memory to which a custom call moves its operand; None for any other operation."""
     if op.name != CUSTOM_CALL:
         return None
     target = str(op.attributes["call_target_name"].value)
@@ -55,7 +55,7 @@ def placed_in(op: Operation) -> str | None:
 
 
 def place(value: Value, kind: str, sharding: ir.Attribute | None, point: Point, location: Location) -> Value:
-    """The value in another memory, by an operation as JAX writes it."""
+    """The value in another memory, by an operation as JAX emits it."""
     context = location.context
     attributes: dict[str, ir.Attribute] = {
         "call_target_name": ir.StringAttr.get(_PLACING, context),
@@ -69,7 +69,7 @@ def place(value: Value, kind: str, sharding: ir.Attribute | None, point: Point, 
 
 
 def says_host(program: Program) -> bool:
-    """Whether anything is said to be in a host's memory; where not, there is nothing to look at."""
+    """Whether any value is annotated to be in host memory."""
     kinds = [
         memory_kind(entry)
         for key, values in (("arg_attrs", program.body.arguments), ("res_attrs", program.body.returned))
@@ -80,10 +80,10 @@ def says_host(program: Program) -> bool:
 
 
 class HostValues:
-    """The values of a function that are in a host's memory, and in which; follows what hands values on."""
+    """The values of a function in host memory, with their memory kinds; forwarded values are included."""
 
     def __init__(self, function: Operation, staying: Iterable[str] = ()) -> None:
-        """`staying` are further operations whose result is where their operand is."""
+        """`staying` are further operations with the result in the memory of the operand."""
         self._staying = _STAYING | set(staying)
         self.kinds: dict[Value, str] = {}
         block = function.regions[0]

@@ -1,4 +1,4 @@
-"""What modules in memory consist of: functions, meshes, symbols."""
+"""The parts of a module in memory: functions, meshes, symbols."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FUNCTION = "func.func"
 
 
 def context_of(op: Operation) -> ir.Context:
-    """The context that attributes of the program belong to."""
+    """The context of the attributes of the program."""
     return op.location.context
 
 
 def symbol(op: Operation) -> str:
-    """The name that a module knows an operation by; "" for one without."""
+    """The symbol name of an operation; "" for none."""
     name = op.attributes.get("sym_name")
     return "" if name is None else str(name.value)
 
@@ -34,7 +34,7 @@ def functions(module: Operation) -> list[Operation]:
 
 
 def main_function(module: Operation) -> Operation:
-    """The function @main. Raises ParseError where there is none, Unsupported where its body is not one block."""
+    """The function @main. Raises ParseError if there is none, Unsupported if its body is not one block."""
     found = functions(module)
     for function in found:
         if symbol(function) == "main":
@@ -52,14 +52,14 @@ def main_function(module: Operation) -> Operation:
 
 
 def function_types(function: Operation) -> tuple[list[TensorType], list[TensorType]]:
-    """The types of arguments and results that a function declares."""
+    """The declared types of arguments and results of a function."""
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     types = Types(context_of(function))
     return [types.read(t) for t in type_.inputs], [types.read(t) for t in type_.results]
 
 
 def declare_types(function: Operation) -> None:
-    """Let a function declare the types that its arguments and the operands of its terminator have."""
+    """Update the type of a function to its arguments and the operands of its terminator."""
     block, context = function.regions[0], context_of(function)
     types = Types(context)
     inputs, results = (
@@ -69,13 +69,13 @@ def declare_types(function: Operation) -> None:
 
 
 def free_symbol(module: Operation, stem: str) -> str:
-    """The first of `stem_0`, `stem_1`, ... that is no symbol of the module's."""
+    """The first of `stem_0`, `stem_1`, ... that is not a symbol of the module."""
     symbols = {symbol(op) for op in module.regions[0]}
     return next(name for i in range(len(symbols) + 1) if (name := f"{stem}_{i}") not in symbols)
 
 
 def function_block(op: Operation, name: str) -> Block | None:
-    """The block of the function of that name in the module that the operation is in, None if there is none such."""
+    """The block of the function with that name in the module of the operation, or None."""
     top = op
     while top.parent is not None:
         top = top.parent
@@ -87,7 +87,7 @@ def function_block(op: Operation, name: str) -> Block | None:
 
 
 def mesh_operations(module: Operation) -> list[Operation]:
-    """The operations of a module that give meshes their names."""
+    """The mesh declarations of a module."""
     return [op for op in module.regions[0] if op.name == MESH]
 
 
@@ -97,7 +97,7 @@ _codecs: weakref.WeakKeyDictionary[Operation, tuple[tuple[tuple[str, Attribute],
 
 
 def codec_of(module: Operation) -> SdyCodec:
-    """What reads and writes shardings over the meshes of a module, the same for all passes as long as these stay."""
+    """The codec for shardings over the meshes of a module, shared by all passes while these stay the same."""
     said = tuple([(symbol(op), op.attributes["mesh"]) for op in mesh_operations(module)])
     known = _codecs.get(module)
     if known is None or known[0] != said:
@@ -109,7 +109,7 @@ def codec_of(module: Operation) -> SdyCodec:
 
 
 def create_mesh(mesh: Mesh, point: Point, location: Location) -> Operation:
-    """The operation that gives a mesh its name in a module."""
+    """The operation that declares a mesh in a module."""
     context = location.context
     attributes = {"sym_name": ir.StringAttr.get(mesh.name, context), "mesh": write_mesh(mesh, context)}
     return Operation(MESH, [], list[TensorType](), attributes, location).insert(point)

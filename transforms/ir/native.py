@@ -1,4 +1,4 @@
-"""Passes of MLIR's on a module in memory: written, run, and read again."""
+"""MLIR passes on a module in memory: it is written, the passes run, and it is read again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run_native(top: Operation, passes: str) -> None:
     """Run passes, named as in a pipeline text without `builtin.module(...)`, on a module. Raises MLIRError."""
     context = context_of(top)
     module = written(top)
-    module.operation.verify()  # passes end the process over what is invalid
+    module.operation.verify()  # passes abort the process for invalid modules
     PassManager.parse(f"builtin.module({passes})", context).run(module.operation)
     result = model_of(module)
     top.attributes, top.regions, top.source = result.attributes, result.regions, module.operation
@@ -27,7 +27,10 @@ def run_native(top: Operation, passes: str) -> None:
 
 
 def try_native(top: Operation, passes: str) -> bool:
-    """Run passes that may refuse the module, which then stays as it is, and say nothing; returns whether they ran."""
+    """Run passes that may refuse the module, which then stays unchanged, without diagnostics.
+
+    Returns whether they ran.
+    """
     handler = context_of(top).attach_diagnostic_handler(lambda _: True)
     try:
         run_native(top, passes)
@@ -39,7 +42,7 @@ def try_native(top: Operation, passes: str) -> bool:
 
 
 def module_of(op: Operation) -> Operation:
-    """A module with one function, of what the operation is given, that returns what a copy of it makes of that."""
+    """A module with one function that applies a copy of the operation to its arguments."""
     location = ir.Location.unknown(context_of(op))
     block = Block([value.type for value in op.operands], [location] * len(op.operands))
     made = op.clone(dict(zip(op.operands, block.arguments, strict=True))).insert(Point(block))
@@ -52,6 +55,6 @@ def module_of(op: Operation) -> Operation:
 
 
 def check_fits(op: Operation) -> None:
-    """Raise AnnotationError for an operation that what was written to it does not fit."""
+    """Raise AnnotationError for an operation that is invalid after a change of its attributes."""
     with unheard(context_of(op)), mlir_errors(context_of(op), AnnotationError):
         written(module_of(op)).operation.verify()

@@ -1,4 +1,4 @@
-"""What an operation is, apart from which values it reads: the key that everything memoised hangs on."""
+"""The description of an operation apart from its operands: the key of everything that is memoized."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ CUSTOM_CALL = "stablehlo.custom_call"
 
 
 class ManualScope(enum.Enum):
-    """How many axes of the mesh the manual computations around an operation hold, of those with several devices.
+    """The number of manual axes around an operation, of the axes with several devices.
 
-    Where the mesh has one device, everything is written for it.
+    On a mesh of one device, every operation is per-device.
     """
 
     NONE = enum.auto()
     SOME = enum.auto()
-    ALL = enum.auto()  # the operation is written for one device, and nothing about it is left to decide
+    ALL = enum.auto()  # the operation is per-device along all axes, and nothing is left to decide
 
     @staticmethod
     def of(held: int, axes: int) -> ManualScope:
-        """Of `held` out of `axes`."""
+        """The scope for `held` manual axes out of `axes`."""
         return ManualScope.ALL if held == axes else ManualScope.SOME if held else ManualScope.NONE
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class OpInfo:
-    """An operation's name, types, attributes, the names of the operations in its region, and where it stands.
+    """The name, types and attributes of an operation, the names of the operations in its region, and its manual scope.
 
     Interned: operations with the same description share one object, so it hashes by identity. `regions` are copies of
-    what the first of them had; those of control flow are left out.
+    the regions of the first of them, except for control flow.
     """
 
     name: str
@@ -50,12 +50,12 @@ class OpInfo:
     scope: ManualScope = ManualScope.NONE
 
     def operation(self, operands: Iterable[Value], location: Location) -> Operation:
-        """Another such operation, which lies nowhere, on operands that may have other types."""
+        """A detached operation with this description, on operands that may have other types."""
         regions = [block.clone({}) for block in self.regions]
         return Operation(self.name, operands, self.results, dict(self.attributes), location, regions)
 
     def ints(self, name: str) -> tuple[int, ...]:
-        """An attribute that is a list of integers; empty when absent."""
+        """An attribute that is a list of integers; empty if absent."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return ()
@@ -69,21 +69,21 @@ class OpInfo:
 
     @property
     def calls_functions(self) -> bool:
-        """Whether it is a custom call of functions of the module."""
+        """Whether it is a custom call that refers to functions of the module."""
         return bool(self.attributes.get("called_computations"))
 
     def text(self, name: str) -> str:
-        """A string attribute; empty when absent."""
+        """A string attribute; empty if absent."""
         return text_of(self.attributes.get(name))
 
 
 def has_side_effect(attributes: Mapping[str, Attribute]) -> bool:
-    """Whether a custom call says that it does more than to compute its results."""
+    """Whether a custom call declares side effects."""
     return "has_side_effect" in attributes and bool(attributes["has_side_effect"].value)
 
 
 SKIPPED_ATTRIBUTES = frozenset({"sdy.sharding", "mhlo.frontend_attributes", IN_MIDDLE, RUNS, THROUGH})
-"""What says where an operation stands or how its results are split, and nothing about what it computes."""
+"""The attributes with the location or sharding of an operation, which do not affect its results."""
 
 
 class InfoReader:
@@ -99,7 +99,7 @@ class InfoReader:
         with_body: bool = True,
         scope: ManualScope = ManualScope.NONE,
     ) -> OpInfo:
-        """Describe an operation on operands of these types, which may have other types by now."""
+        """Describe an operation as if its operands had these types."""
         results = tuple([result.type for result in op.results])
         pairs = tuple([pair for pair in op.attributes.items() if pair[0] not in SKIPPED_ATTRIBUTES])
         body = _body(op) if with_body and op.regions else ()
@@ -115,7 +115,7 @@ _readers: weakref.WeakKeyDictionary[Operation, InfoReader] = weakref.WeakKeyDict
 
 
 def infos_of(module: Operation) -> InfoReader:
-    """The descriptions of a module's operations, the same for all passes, so that they share what they keep by them."""
+    """The descriptions of the operations of a module, shared by all passes with the memoized results."""
     found = _readers.get(module)
     if found is None:
         found = _readers[module] = InfoReader()
@@ -123,7 +123,7 @@ def infos_of(module: Operation) -> InfoReader:
 
 
 def _apart(block: Block) -> Block:
-    """A copy of a region, in which other values stand for those of outside, as a copy is no use of them."""
+    """A copy of a region with placeholders for outside values, so that it adds no uses."""
     outer: dict[Value, Value] = {}
     inside = {block, *(region for op in block for inner in op.walk() for region in inner.regions)}
     for op in block:
@@ -134,10 +134,10 @@ def _apart(block: Block) -> Block:
 
 
 def _body(op: Operation) -> tuple[str, ...]:
-    """Names of the operations in the op's regions, its terminator last, as one flat list.
+    """The names of the operations in the regions, with the terminator last, as one flat list.
 
-    A region of plain reductions has them in the order of the results. Any other is marked, so that `combiners` does not
-    take it for such.
+    A region of plain reductions has them in the order of the results. Any other is marked, so that `combiners` rejects
+    it.
     """
     names: list[str] = []
     for block in op.regions:
@@ -150,9 +150,9 @@ def _body(op: Operation) -> tuple[str, ...]:
 
 
 def _plain_reductions(block: Block, ops: list[Operation]) -> list[Operation] | None:
-    """The operations of a reducer's block in the order of its results, the terminator last.
+    """The operations of the block of a reducer in the order of its results, with the terminator last.
 
-    None unless the block applies one operation to each of its results so far and the new value, and returns that.
+    None unless the block applies one operation to each accumulator and the new value, and returns the result.
     """
     arguments, count = block.arguments, len(ops) - 1
     if count < 1 or len(arguments) != 2 * count or len((terminator := ops[-1]).operands) != count:
@@ -188,9 +188,9 @@ _BOOLEAN_COMBINERS = {
 
 
 def combiners(info: OpInfo) -> tuple[str, ...] | None:
-    """The reduction of every result that the op's region performs, or None when one is not what all-reduces can do.
+    """The reduction of every result in the region, or None if an all-reduce does not support one.
 
-    XLA has no bitwise all-reduce of integers, and of booleans only `and` and `or`.
+    XLA has no bitwise all-reduce of integers, and only `and` and `or` for booleans.
     """
     found = [
         (_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name)
@@ -201,11 +201,11 @@ def combiners(info: OpInfo) -> tuple[str, ...] | None:
 
 
 def combiner(info: OpInfo) -> str | None:
-    """The one reduction of all results, None where they differ or one is not what all-reduces can do."""
+    """The common reduction of all results, or None if they differ or an all-reduce does not support it."""
     found = combiners(info)
     return found[0] if found and len(set(found)) == 1 else None
 
 
 def reducers(info: OpInfo) -> tuple[str, ...]:
-    """The operation that combines each operand's elements, by name; empty when the region does anything else."""
+    """The name of the operation that combines the elements of each operand; empty for any other region."""
     return info.body[:-1] if len(info.body) == len(info.results) + 1 and "..." not in info.body else ()

@@ -1,15 +1,14 @@
 """A module in memory: operations, blocks and values as plain Python objects, which all stages read and change.
 
-MLIR's own objects are C++ behind bindings that cost a microsecond a question. So a module is read once
-(`reading.py`), every stage works on what was read, and it is written once (`writing.py`). Types are `TensorType`s,
-attributes and locations stay what MLIR made of them: they never change, and hash.
+MLIR's own objects are C++ behind bindings that cost a microsecond per call. So a module is read once (`reading.py`),
+every stage works on the Python objects, and they are written once (`writing.py`). Types are `TensorType`s; attributes
+and locations remain MLIR's, since they are immutable and hashable.
 
-An operation lies in one block, between its neighbours; a value knows who uses it. What changes operands keeps both
-sides right:
+An operation is in one block, between its neighbors; a value knows its users. Changes of operands update both sides:
 
-    op.operands[0] = other              # one use moves to another value
-    value.replace_all_uses_with(other)  # all uses do
-    op.erase()                          # its uses go; it must have no users itself
+    op.operands[0] = other              # replaces one use
+    value.replace_all_uses_with(other)  # replaces all uses
+    op.erase()                          # removes its uses; it must have no users
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from typing import Any, NamedTuple, SupportsIndex, TypeAlias
 from gspmd.transforms.ir.types import TensorType
 
 Attribute: TypeAlias = Any
-"""An attribute of MLIR's, or its text where the bindings cannot read it (see `reading.Unread`)."""
+"""An attribute of MLIR, or its text if the bindings cannot read it (see `reading.UnreadableAttributes`)."""
 
 Location: TypeAlias = Any
-"""A location of MLIR's."""
+"""A location of MLIR."""
 
 MlirOperation: TypeAlias = Any
-"""An operation of MLIR's."""
+"""An operation of MLIR."""
 
 
-_STRIDE = 1 << 20  # between the numbers of neighbours
+_STRIDE = 1 << 20  # between the numbers of neighbors
 
 
 class Use(NamedTuple):
-    """One place where a value is used: which operand of which operation."""
+    """A use of a value: an operand of an operation."""
 
     op: Operation
     position: int
 
 
 class Value:
-    """What an operation makes, or a block is given: the `index`-th result of an operation or argument of a block."""
+    """An SSA value: the `index`-th result of an operation, or argument of a block."""
 
     __slots__ = ("_users", "index", "owner", "type")
 
@@ -48,22 +47,22 @@ class Value:
         self.type = type_
         self.owner = owner
         self.index = index
-        self._users: dict[Operation, int] = {}  # and how often
+        self._users: dict[Operation, int] = {}  # with the number of uses
 
     @property
     def op(self) -> Operation | None:
-        """The operation that makes it, None for an argument of a block."""
+        """The producer; None for an argument of a block."""
         return self.owner if isinstance(self.owner, Operation) else None
 
     @property
     def maker(self) -> Operation:
-        """The operation that makes it, where it is known to be no argument."""
+        """The producer of a value that is not an argument."""
         assert isinstance(self.owner, Operation)
         return self.owner
 
     @property
     def block(self) -> Block:
-        """The block in which it is made."""
+        """The block that defines it."""
         owner = self.owner
         if isinstance(owner, Block):
             return owner
@@ -72,13 +71,13 @@ class Value:
 
     @property
     def location(self) -> Location:
-        """Where it is made."""
+        """The location of its definition."""
         owner = self.owner
         return owner.location if isinstance(owner, Operation) else owner.locations[self.index]
 
     @property
     def users(self) -> list[Operation]:
-        """The operations that use it, each once, in the order in which they came to."""
+        """The operations that use it, each once, in the order in which the uses were added."""
         return list(self._users)
 
     @property
@@ -87,20 +86,20 @@ class Value:
 
     @property
     def is_used_once(self) -> bool:
-        """Whether it is one operand of one operation, and no more."""
+        """Whether it has exactly one use."""
         return len(self._users) == 1 and next(iter(self._users.values())) == 1
 
     @property
     def only_user(self) -> Operation | None:
-        """The one operation that uses it, however often; None if there is none or another one."""
+        """The only user, with any number of uses; None if there is not exactly one."""
         return next(iter(self._users)) if len(self._users) == 1 else None
 
     def uses(self) -> list[Use]:
-        """Every operand that is this value."""
+        """All uses."""
         return [Use(op, index) for op in self._users for index, value in enumerate(op.operands) if value is self]
 
     def replace_all_uses_with(self, other: Value, excepted: Iterable[Operation | None] = ()) -> None:
-        """Let all users use another value, but for those excepted."""
+        """Replace all uses by another value, except in these operations."""
         if other is self:
             return
         kept = {op: self._users[op] for op in excepted if op is not None and op in self._users}
@@ -130,7 +129,7 @@ class Value:
 
 
 class Operands(list[Value]):
-    """The operands of an operation: a list that tells its values who uses them. Their number does not change."""
+    """The operands of an operation: a list of fixed length that updates the uses of its values."""
 
     __slots__ = ("_op",)
 
@@ -151,10 +150,10 @@ class Operands(list[Value]):
 
 
 class Operation:
-    """An operation: its name, operands, results, attributes and regions, each of which is one block.
+    """An operation: its name, operands, results, attributes and regions of one block each.
 
-    `block` is where it lies, None while it lies nowhere; `next` and `previous` are its neighbours there. `source` is
-    the operation of MLIR that it was read from, where that has to be copied to write it (see `reading.py`).
+    `block` is its block, None while it is detached; `next` and `previous` are its neighbors. `source` is the operation
+    of MLIR from which it was read, if that has to be copied to write it (see `reading.py`).
     """
 
     __slots__ = (
@@ -193,7 +192,7 @@ class Operation:
         self.next: Operation | None = None
         self.previous: Operation | None = None
         self.source: MlirOperation | None = None
-        self.number = 0  # grows along a block whose operations are numbered
+        self.number = 0  # increases along a block with numbered operations
 
     @property
     def result(self) -> Value:
@@ -203,11 +202,11 @@ class Operation:
 
     @property
     def parent(self) -> Operation | None:
-        """The operation around it."""
+        """The parent operation."""
         return None if self.block is None else self.block.owner
 
     def within(self, block: Block) -> Operation:
-        """Of this operation and those around it the one that lies in a block."""
+        """This operation or the ancestor that is in a block."""
         op: Operation | None = self
         while op is not None and op.block is not block:
             op = op.parent
@@ -215,14 +214,14 @@ class Operation:
         return op
 
     def neighbours(self) -> Block:
-        """The block that it lies in, where it is known to lie in one."""
+        """The block of an operation that is not detached."""
         assert self.block is not None
         return self.block
 
-    # ---- where it lies ----
+    # ---- position ----
 
     def insert(self, point: Point) -> Operation:
-        """Put it, which lies nowhere, there; returns itself."""
+        """Insert a detached operation; returns itself."""
         assert self.block is None
         block, following = point.block, point.before
         before = block.last if following is None else following.previous
@@ -239,7 +238,7 @@ class Operation:
         return self
 
     def _number(self, before: Operation | None, following: Operation | None) -> None:
-        """Give it a number between those of its neighbours, if there is one."""
+        """Assign a number between those of its neighbors, if there is one."""
         assert self.block is not None
         low = before.number if before is not None else 0
         high = following.number if following is not None else low + 2 * _STRIDE
@@ -248,7 +247,7 @@ class Operation:
             self.block.is_numbered = False
 
     def precedes(self, other: Operation) -> bool:
-        """Whether it stands before another operation of its block."""
+        """Whether it is before another operation of its block."""
         block = self.block
         assert block is not None
         assert block is other.block
@@ -256,7 +255,7 @@ class Operation:
         return self.number < other.number
 
     def detach(self) -> None:
-        """Take it out of its block; its operands and users stay."""
+        """Detach it from its block; its operands and users stay."""
         block = self.block
         assert block is not None
         if self.previous is None:
@@ -270,20 +269,20 @@ class Operation:
         self.block = self.next = self.previous = None
 
     def move(self, point: Point) -> None:
-        """Put it there instead."""
+        """Move it to another point."""
         if point.before is not self:
             self.detach()
             self.insert(point)
 
     def erase(self) -> None:
-        """Take it, and all inside it, out of the program. Nobody may use its results any more."""
+        """Erase it with its regions. Its results must have no users."""
         assert not any(result._users for result in self.results), f"a result of '{self.name}' is still used"
         self._drop()
         if self.block is not None:
             self.detach()
 
     def _drop(self) -> None:
-        """Use nothing any more, here and inside."""
+        """Drop all uses by it and its regions."""
         for value in self.operands:
             if self in value._users:
                 del value._users[self]
@@ -293,17 +292,16 @@ class Operation:
         self._untie()
 
     def dissolve(self) -> None:
-        """Give up the operation and all inside it, which nobody may look at any more."""
+        """Free the operation and its regions, which must not be accessed again."""
         for region in self.regions:
             for op in region:
                 op.dissolve()
         self._untie()
 
     def _untie(self) -> None:
-        """Cut the circles in which an operation, its results and its blocks know each other.
+        """Break the reference cycles between an operation, its results and its blocks.
 
-        What is in no circle Python frees at once; the rest it has to search for, which took a fifth of the time of
-        partitioning.
+        Python frees objects without cycles immediately; the search for cycles took a fifth of the time of partitioning.
         """
         del self.operands._op
         for result in self.results:
@@ -318,13 +316,13 @@ class Operation:
             region.owner = region.first = region.last = None
 
     def replace(self, values: Sequence[Value]) -> None:
-        """Let the users of its results use these values, and erase it."""
+        """Replace its results by these values, and erase it."""
         for result, value in zip(self.results, values, strict=True):
             result.replace_all_uses_with(value)
         self.erase()
 
     def inline(self) -> None:
-        """Put the content of its only region in its place, whose arguments, if it has some, are its operands."""
+        """Replace it by the operations of its only region, with its operands for the arguments, if there are any."""
         (block,) = self.regions
         for argument, operand in zip(block.arguments, self.operands, strict=bool(block.arguments)):
             argument.replace_all_uses_with(operand)
@@ -334,16 +332,16 @@ class Operation:
             op.move(point)
         self.replace(returned)
 
-    # ---- what is inside and around ----
+    # ---- regions and parents ----
 
     def walk(self) -> Iterator[Operation]:
-        """All operations inside, in program order, those that have regions before what is in these.
+        """All operations inside, in pre-order.
 
-        What is looked at may be erased meanwhile, what follows it may not.
+        The current operation may be erased meanwhile, but not the following ones.
         """
         for region in self.regions:
             op = region.first
-            while op is not None:  # as iterating over the region, without a generator inside this one
+            while op is not None:  # as an iteration over the region, without a nested generator
                 following = op.next
                 yield op
                 if op.regions:
@@ -351,7 +349,7 @@ class Operation:
                 op = following
 
     def clone(self, values: dict[Value, Value] | None = None) -> Operation:
-        """A copy that lies nowhere. It uses what `values` has in place of a value; what it makes is entered there."""
+        """A detached copy. `values` maps its operands, and gets its results."""
         known = {} if values is None else values
         made = Operation(
             self.name,
@@ -373,9 +371,9 @@ class Operation:
 
 
 class Block:
-    """Operations in order, the last of which ends it, and the values that they are given as `arguments`.
+    """Operations in order, the last one being the terminator, and the `arguments`.
 
-    `is_absent` stands for a region that has no block, as that of a declaration.
+    `is_absent` stands for a region without a block, as in a declaration.
     """
 
     __slots__ = ("arguments", "first", "is_absent", "is_numbered", "last", "locations", "owner")
@@ -390,7 +388,7 @@ class Block:
         self.is_absent = False
 
     def __iter__(self) -> Iterator[Operation]:
-        """The operations; the one looked at may be moved or erased."""
+        """The operations; the current one may be moved or erased."""
         op = self.first
         while op is not None:
             following = op.next
@@ -398,7 +396,7 @@ class Block:
             op = following
 
     def number(self) -> None:
-        """Make sure that the numbers of operations grow along the block."""
+        """Make the numbers of operations increase along the block."""
         if not self.is_numbered:
             for number, op in enumerate(self, 1):
                 op.number = number * _STRIDE
@@ -406,12 +404,12 @@ class Block:
 
     @property
     def terminator(self) -> Operation:
-        """The last operation."""
+        """The terminator."""
         assert self.last is not None
         return self.last
 
     def clone(self, values: dict[Value, Value]) -> Block:
-        """A copy that no operation owns, as `Operation.clone` makes it."""
+        """A detached copy, as `Operation.clone`."""
         made = Block([argument.type for argument in self.arguments], self.locations)
         made.is_absent = self.is_absent
         values.update(zip(self.arguments, made.arguments, strict=True))
@@ -420,7 +418,7 @@ class Block:
         return made
 
     def copy_to(self, point: Point, arguments: Sequence[Value]) -> list[Value]:
-        """Copy all but the terminator to a place, for these arguments; returns what the terminator hands on of that."""
+        """Copy all but the terminator to a point, for these arguments; returns the operands of the terminator."""
         values = dict(zip(self.arguments, arguments, strict=True))
         for op in self:
             if op is not self.last:
@@ -428,21 +426,21 @@ class Block:
         return [values.get(value, value) for value in self.terminator.operands]
 
     def keep_arguments(self, kept: Sequence[int]) -> None:
-        """Leave only the arguments of these numbers, in this order; nothing uses the others."""
+        """Keep only these arguments, in this order; the others must be unused."""
         self.arguments = [self.arguments[index] for index in kept]
         self.locations = [self.locations[index] for index in kept]
         for index, argument in enumerate(self.arguments):
             argument.index = index
 
     def add_argument(self, type_: TensorType, location: Location) -> Value:
-        """One more argument."""
+        """Add an argument."""
         self.arguments.append(Value(type_, self, len(self.arguments)))
         self.locations.append(location)
         return self.arguments[-1]
 
 
 class Point(NamedTuple):
-    """A place in a block: before an operation, or at the end."""
+    """An insertion point: before an operation, or at the end of a block."""
 
     block: Block
     before: Operation | None = None

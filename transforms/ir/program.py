@@ -1,8 +1,7 @@
-"""What of a module's @main shares one sharding: values, slots, and the description of every operation.
+"""The values, slots and operations of @main, numbered.
 
-Values are numbered; so are slots. A slot is a set of values that always share one sharding: most are
-a single value, a while loop's carry is several. Every use of a constant, an iota or a broadcast scalar
-is a slot of its own (see transforms/propagate).
+A slot is a set of values that share one sharding: most have a single value, a loop variable has several. Every use of a
+constant, an iota or a broadcast scalar is a separate slot (see transforms/propagate).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ PROPAGATION_BARRIER = "sdy.propagation_barrier"
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Op:
-    """One operation: its description, the values it reads and makes, and their slots."""
+    """An operation: its description, its operands and results, and their slots."""
 
     index: int
     ir: Operation
@@ -44,7 +43,7 @@ class Op:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Body:
-    """One block of the function or of a region that Program reads; `returned` are its terminator's operands."""
+    """A block of the function or of a region that Program reads; `returned` are the operands of its terminator."""
 
     ir: operations.Block
     arguments: list[int]
@@ -73,7 +72,7 @@ class Program:
         self._slot_of: list[int] = []
         self._numbers: dict[Value, int] = {}
         self._infos = infos_of(module)
-        # What the manual computations around what is read hold, and how much of the mesh that is.
+        # The manual axes around the current operation, and its manual scope.
         self._held: frozenset[str] = frozenset()
         self._scope = ManualScope.of(0, self._num_axes)
         self.function = main_function(module)
@@ -96,7 +95,7 @@ class Program:
         return number
 
     def _use(self, value: int) -> int:
-        """The slot of one more use of a value."""
+        """The slot of another use of a value."""
         definer = self.value_def[value]
         if definer >= 0 and self.ops[definer].splittable:
             return self._new_slot(self.value_type[value], value)
@@ -124,7 +123,7 @@ class Program:
         ops = self.ops
         operands = [self._numbers[v] for v in op.operands]
         if name == GROUP and self.value_def[operands[0]] >= 0:
-            ops[self.value_def[operands[0]]].splittable = False  # the group is about the value, not about one use
+            ops[self.value_def[operands[0]]].splittable = False  # the group concerns the value, not one use
         control = name in CONTROL_FLOW or name == MANUAL
         info = self._infos(op, tuple([value.type for value in op.operands]), not control, self._scope)
         node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
@@ -147,7 +146,7 @@ class Program:
 
     @functools.cached_property
     def _num_axes(self) -> int:
-        """How many axes of the mesh have several devices; manual computations of ingested programs hold no others."""
+        """The number of mesh axes with several devices; after ingest, no others are manual."""
         return max((len(mesh.all_axes()) for mesh in codec_of(self.module).meshes.values()), default=0)
 
     def _is_scalar_constant(self, value: int) -> bool:

@@ -1,8 +1,8 @@
 """The ragged all-to-all, a collective that is a custom call: its groups are in its configuration.
 
-`jax.lax.ragged_all_to_all` and XLA say what it computes; StableHLO has no operation for it. Operands are the rows to
-send, the rows to write to, and by slice the row that it begins with, its length, the row where its receiver writes it,
-and the length of what is received instead.
+`jax.lax.ragged_all_to_all` and XLA specify it; StableHLO has no operation for it. Operands are the rows to send, the
+rows to write to, and for every slice its first row, its length, the row at which its receiver writes it, and the length
+of the slice received.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import Attributes, as_dictionary, text_of
 
 RAGGED = "ragged_all_to_all"
-"""The target of the call; also the kind of collective that it is."""
+"""The target of the call, and the kind of the collective."""
 CONFIG, GROUPS = "backend_config", "replica_groups"
 _READ_BITS = (8, 16, 32, 64)
 _INTEGERS = re.compile(r"u?i(2|4|8|16|32|64)")
@@ -36,7 +36,7 @@ def is_ragged(op: Operation | OpInfo) -> bool:
 
 
 def ragged_config(attributes: Attributes) -> dict[str, ir.Attribute]:
-    """What the call says besides its operands. Raises AnnotationError where it does not list groups of one size."""
+    """The configuration of the call. Raises AnnotationError unless it lists groups of one size."""
     given = attributes[CONFIG] if CONFIG in attributes else None  # noqa: SIM401
     found = as_dictionary(given) if isinstance(given, ir.DictAttr) else {}
     groups = found.get(GROUPS)
@@ -50,7 +50,7 @@ def ragged_config(attributes: Attributes) -> dict[str, ir.Attribute]:
 
 
 def listed(groups: ir.Attribute) -> npt.NDArray[np.int64]:
-    """Groups that are a table of partition ids, `[groups, devices in a group]`."""
+    """Groups as a table of partition ids, `[groups, devices in a group]`."""
     return np.array(ir.DenseIntElementsAttr(groups), np.int64).reshape(ir.ShapedType(groups.type).shape)
 
 
@@ -66,7 +66,7 @@ def _is_table(groups: ir.Attribute) -> bool:
 
 
 def group_size(op: Operation | OpInfo) -> int:
-    """How many devices meet in a ragged all-to-all. Raises AnnotationError for one whose parts do not fit together."""
+    """The group size of a ragged all-to-all. Raises AnnotationError for an inconsistent one."""
     operands, results = _types(op)
     size = int(listed(ragged_config(op.attributes)[GROUPS]).shape[1])
     if not _fits(operands, results, size):

@@ -1,4 +1,4 @@
-"""A module of MLIR, read into memory."""
+"""Reading a module of MLIR into memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gspmd.transforms.ir.types import Types
 from gspmd.transforms.parsing.mlir import source_location
 
 
-class Unread:
-    """Attributes that the bindings have no class for, as those of complex constants: known by their text alone."""
+class UnreadableAttributes:
+    """Attributes for which the bindings have no class, such as those of complex constants: kept as text."""
 
     __slots__ = ("text",)
 
@@ -23,7 +23,7 @@ class Unread:
         self.text = text
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Unread) and other.text == self.text
+        return isinstance(other, UnreadableAttributes) and other.text == self.text
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -33,7 +33,7 @@ class Unread:
 
 
 def model_of(module: ir.Module) -> Operation:
-    """All of a verified module, as an operation `builtin.module`; `module` has to live as long as that is used.
+    """A verified module as an operation `builtin.module`; `module` must live as long as the result.
 
     Raises Unsupported, located, for a region of several blocks.
     """
@@ -41,12 +41,12 @@ def model_of(module: ir.Module) -> Operation:
 
 
 def read_boundary(module: ir.Module) -> Operation:
-    """The same without what is in functions: of these there are attributes, arguments, and an end of no operands."""
+    """The module without the bodies of functions: these have attributes, arguments and an empty terminator."""
     return _ModuleReader(Types(module.context), bodies=False).operation(module.operation)
 
 
 class _ModuleReader:
-    """Reads operations in order, so that what an operation uses is known when it is read."""
+    """Reads operations in order, so that operands are known when an operation is read."""
 
     def __init__(self, types: Types, bodies: bool = True) -> None:
         self._types = types
@@ -57,7 +57,7 @@ class _ModuleReader:
         values, read = self._values, self._types.read
         results = list(op.results)
         made = Operation(
-            sys.intern(op.name),  # stages ask for it all the time, and for few different ones
+            sys.intern(op.name),  # often needed, with few different values
             [values[value] for value in op.operands],
             [read(result.type) for result in results],
             {},
@@ -77,7 +77,7 @@ class _ModuleReader:
     def _regions(self, op: ir.Operation, made: Operation) -> None:
         for region in op.regions:
             blocks = list(region.blocks)
-            if len(blocks) > 1 and op.name == FUNCTION:  # nobody may ask for it
+            if len(blocks) > 1 and op.name == FUNCTION:  # an error only if it is called
                 made.source = op
                 made.regions.append(_nothing(made))
                 continue
@@ -112,18 +112,18 @@ class _ModuleReader:
 
 
 def _one_by_one(op: ir.Operation) -> dict[str, Attribute]:
-    """Attributes of which the bindings do not know all."""
+    """Attributes, of which the bindings may not support all."""
     found: dict[str, Attribute] = {}
     for name in op.attributes:
         try:
             found[name] = op.attributes[name]
         except TypeError:
-            found[name] = Unread(str(op).partition(" = ")[2])
+            found[name] = UnreadableAttributes(str(op).partition(" = ")[2])
     return found
 
 
 def _nothing(owner: Operation) -> Block:
-    """The region of an operation without a body, or with one that cannot be read."""
+    """The region of an operation without a body, or with an unreadable one."""
     block = Block()
     block.owner, block.is_absent = owner, True
     return block

@@ -1,4 +1,4 @@
-"""Reducers: the operation that applies one, and its identity for every element type."""
+"""Reductions: the StableHLO operation of each, and its neutral element for every element type."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ir.operations import Value
 
 Number: TypeAlias = int | float | str
-"""One number of a constant, or a word for it that `splat` reads."""
+"""A number of a constant, or a word for `splat`."""
 
 Fill: TypeAlias = Value | Number
-"""What stands where a value has no element: a scalar value, or a number or word as `splat` reads it."""
+"""The fill for missing elements: a scalar value, or a number or word for `splat`."""
 
 _OPERATIONS = {
     "add": "stablehlo.add",
@@ -34,12 +34,12 @@ _IDENTITIES: dict[str, Number] = {
 
 
 def reducer_operation(combiner: str) -> str:
-    """The StableHLO operation of a combiner."""
+    """The StableHLO operation of a reduction."""
     return _OPERATIONS[combiner]
 
 
 def identity_of(combiner: str) -> Number:
-    """What combining with changes nothing, as `splat` reads it.
+    """The neutral element, as a number or word for `splat`.
 
     That of add is -0.0: adding +0.0 would turn -0.0 into +0.0.
     """
@@ -47,18 +47,18 @@ def identity_of(combiner: str) -> Number:
 
 
 def is_identity(init: Value, reducer: str) -> bool:
-    """Whether an initial value is known to change nothing."""
+    """Whether an initial value is known to be the neutral element."""
     words = (0.0, -0.0) if reducer == "add" else (identity_of(reducer),)
     return any(is_splat(init, word) for word in words)
 
 
 def is_zero(value: Value) -> bool:
-    """Whether a value is known to be zero everywhere, of either sign: a constant, or broadcast from one."""
+    """Whether all elements are known to be zero, of either sign: a constant, or broadcast from one."""
     return is_identity(_broadcast_from(value), "add")
 
 
 def is_one_number(value: Value) -> bool:
-    """Whether all elements of a value are the same one: a scalar, or broadcast from one."""
+    """Whether all elements of a value are equal: a scalar, or broadcast from one."""
     return not _broadcast_from(value).type.shape
 
 
@@ -69,12 +69,12 @@ def _broadcast_from(value: Value) -> Value:
 
 
 def partial_combiner(element: str) -> str:
-    """How partial results are combined of which all but one are the neutral element."""
+    """The reduction for partial results of which all but one are the neutral element."""
     return "or" if element == "i1" else "add"
 
 
 def splat(type_: ir.Type, value: Number) -> ir.Attribute:
-    """The attribute of a constant of tensor type `type_` with one value everywhere.
+    """The attribute of a splat constant of tensor type `type_`.
 
     The value is a number or a word: `lowest` (the identity of max: -inf for floats that have it), `highest` (of min),
     `ones` (all bits set, of and) or `zero`. Complex types are not supported: the bindings have no attributes for them.
@@ -86,11 +86,11 @@ def splat(type_: ir.Type, value: Number) -> ir.Attribute:
 
 
 def is_splat(value: Value, word: Number) -> bool:
-    """Whether a value is a constant with this everywhere, as `splat` reads it; no complex one is known to be."""
+    """Whether a value is the splat constant of this number or word; False for complex ones."""
     op = value.op
     if op is None or op.name != "stablehlo.constant":
         return False
-    found = op.attributes["value"]  # which the bindings do not read where it is complex
+    found = op.attributes["value"]  # which the bindings cannot read if it is complex
     return isinstance(found, ir.DenseElementsAttr) and bool(found == splat(found.type, word))
 
 
@@ -113,7 +113,7 @@ def _scalar(element: ir.Type, value: Number) -> ir.Attribute:
 
 
 _INFINITE = {"lowest": -math.inf, "highest": math.inf}
-# The least and the greatest number of types without infinities.
+# The minimum and maximum of types without infinities.
 _FINITE = {
     "f8E4M3FN": (-448.0, 448.0),
     "f8E4M3FNUZ": (-240.0, 240.0),

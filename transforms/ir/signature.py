@@ -1,4 +1,4 @@
-"""The global signature of a partitioned module: what its per-device arguments and results are parts of.
+"""The global signature of a partitioned module: the global types and shardings of its arguments and results.
 
 The types of a partitioned `@main` are per-device. Attributes keep the rest: `gspmd.mesh` on the module,
 `gspmd.global_type`, `gspmd.sharding` and, where known, `gspmd.name` on every argument and result. With
@@ -30,21 +30,21 @@ from gspmd.transforms.parsing.attribute_text import as_dictionary, required_text
 from gspmd.transforms.parsing.mlir import name_in
 
 TOKEN = "!stablehlo.token"
-MEMORY_KIND = "mhlo.memory_kind"  # JAX's word for where an argument or result is
+MEMORY_KIND = "mhlo.memory_kind"  # the memory of an argument or result in JAX
 DONATION = ("tf.aliasing_output", "jax.buffer_donor")
-MESH_SYMBOL = "mesh"  # the one mesh of a partitioned module goes by this name
+MESH_SYMBOL = "mesh"  # the name of the mesh of a partitioned module
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueSignature:
-    """One argument or result as the whole program sees it.
+    """An argument or result of the global program.
 
-    `shape` is global; `element_type` is as MLIR writes it (`f32`, `complex<f64>`); `donated` arguments
-    give their memory to a result and are gone after a run; `name` is the program's, if it says one; `memory_kind` is
-    where it is to be, as `pinned_host`, if the program says that. Tokens, which order effects, are scalars of the
-    element type `TOKEN`.
+    `shape` is global; `element_type` is in MLIR syntax (`f32`, `complex<f64>`); `donated` arguments give their memory
+    to a result and are deleted by a run; `name` is that in the program, if there is one; `memory_kind` is its memory,
+    such as `pinned_host`, if the program has one. Tokens, which order side effects, are scalars of the element type
+    `TOKEN`.
 
-    Errors: AnnotationError when the sharding's rank is not the shape's.
+    Errors: AnnotationError if the ranks of sharding and shape differ.
     """
 
     shape: tuple[int, ...]
@@ -63,20 +63,20 @@ class ValueSignature:
 
     @property
     def local_shape(self) -> tuple[int, ...]:
-        """The shape on every device, padding included."""
+        """The shape of the shards, with padding."""
         return self.sharding.local_shape(self.shape)
 
     def type_text(self, local: bool = False) -> str:
-        """`tensor<8x3xf32>`, of the whole value or of one device's part."""
+        """`tensor<8x3xf32>`, for the global value or for the shard."""
         return tensor_text(self.local_shape if local else self.shape, self.element_type)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Signature:
-    """Mesh, arguments and results of a partitioned program.
+    """The mesh, arguments and results of a partitioned program.
 
-    The devices of an argument or result may be in an order of its own: its mesh then has the axes of the
-    program's and other device ids. Errors: AnnotationError when a value is sharded over other axes.
+    An argument or result may have its own device order: its mesh then has the axes of the program and other device ids.
+    Errors: AnnotationError if a value is sharded over other axes.
     """
 
     mesh: Mesh
@@ -98,33 +98,33 @@ class Signature:
 
 
 def arrays(values: Sequence[ValueSignature]) -> list[ValueSignature]:
-    """Those of arguments or results that are no tokens, which come before them."""
+    """The arguments or results without tokens, which come first."""
     return [value for value in values if not value.is_token]
 
 
 def tensor_text(shape: Sequence[int], element_type: str) -> str:
-    """`tensor<8x3xf32>`; a token's type is its element type."""
+    """`tensor<8x3xf32>`; the type of a token is its element type."""
     if element_type == TOKEN:
         return TOKEN
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element_type}>"
 
 
 def tensor_of(type_: TensorType, what: str) -> tuple[tuple[int, ...], str]:
-    """Shape and element type of a static tensor type. Raises Unsupported for any other type."""
+    """The shape and element type of a static tensor type. Raises Unsupported for any other type."""
     if not type_.is_tensor:
         raise Unsupported(f"{what} has type {type_.text}, expected a tensor of static shape", code=Code.DYNAMIC_SHAPE)
     return type_.shape, type_.element
 
 
 def _type_of(type_: TensorType, what: str) -> tuple[tuple[int, ...], str]:
-    """The same for what arguments and results may be, tokens included."""
+    """As `tensor_of`, but tokens are allowed."""
     return ((), TOKEN) if type_.element == TOKEN else tensor_of(type_, what)
 
 
 _dictionaries: weakref.WeakKeyDictionary[Operation, dict[str, tuple[ir.ArrayAttr, list[dict[str, ir.Attribute]]]]] = (
     weakref.WeakKeyDictionary()
 )
-"""What the attributes of functions were when they were read or written last: stages ask for the same again."""
+"""A cache of the attributes of functions, which several stages read."""
 
 
 def dictionaries(func: Operation, key: str, count: int) -> list[dict[str, ir.Attribute]]:
@@ -139,7 +139,7 @@ def dictionaries(func: Operation, key: str, count: int) -> list[dict[str, ir.Att
 
 
 def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.Attribute]]) -> None:
-    """Write what `dictionaries` reads; no attribute at all where every entry is empty."""
+    """Write the dictionaries; without an attribute if all are empty."""
     if any(entries):
         context = context_of(func)
         written = [ir.DictAttr.get(entry, context) for entry in entries]
@@ -150,14 +150,14 @@ def set_dictionaries(func: Operation, key: str, entries: Sequence[dict[str, ir.A
 
 
 def argument_name(location: ir.Location, entry: dict[str, ir.Attribute]) -> str | None:
-    """The name that an argument has by attribute or by location (`loc("params['w']")`)."""
+    """The name of an argument, from its attribute or location (`loc("params['w']")`)."""
     if NAME in entry:
         return required_text(entry, NAME)
     return name_in(location) if isinstance(location, ir.NameLoc) else None
 
 
 def result_name(entry: dict[str, ir.Attribute]) -> str | None:
-    """The name that a result has by attribute, ours or JAX's `jax.result_info`."""
+    """The name of a result, from the attribute of gspmd or `jax.result_info`."""
     for key in (NAME, "jax.result_info"):
         if key in entry:
             return text_of(entry[key]) or None
@@ -165,14 +165,14 @@ def result_name(entry: dict[str, ir.Attribute]) -> str | None:
 
 
 def memory_kind(entry: Mapping[str, ir.Attribute]) -> str | None:
-    """The memory that an argument or result is to be in, None where nothing is said."""
+    """The memory of an argument or result, or None."""
     return required_text(entry, MEMORY_KIND) if MEMORY_KIND in entry else None
 
 
 def read_signature(module: Operation) -> Signature:
-    """The signature that `write_signature` left, checked against the types of `@main`.
+    """The signature written by `write_signature`, checked against the types of `@main`.
 
-    Errors: ParseError when the module is not partitioned, or its attributes and types disagree.
+    Errors: ParseError if the module is not partitioned, or its attributes and types disagree.
     """
     if MESH not in module.attributes:
         raise ParseError("not a partitioned module", hint="run gspmd partition first", code=Code.SIGNATURE)
@@ -236,17 +236,17 @@ def _read_value(
 
 
 def signature_of(module: ir.Module) -> Signature:
-    """The signature of a partitioned module of MLIR's. Errors: as `read_signature`."""
+    """The signature of a partitioned MLIR module. Errors: as `read_signature`."""
     return read_signature(read_boundary(module))
 
 
 def write_signature(module: Operation, signature: Signature) -> None:
-    """Make `module`, whose `@main` has per-device types, a partitioned module of this signature.
+    """Make `module`, with per-device types in `@main`, a partitioned module with this signature.
 
-    Donation is read from `tf.aliasing_output` and `jax.buffer_donor`. These stay as they are, but for an argument whose
-    part is no longer of the type of the result that was to take its place: that one is any result's to take.
+    Donation is read from `tf.aliasing_output` and `jax.buffer_donor`. These stay, unless the shard of an argument no
+    longer has the type of its result: then it is donated to any result.
 
-    Errors: ParseError when the number of arguments or results differs.
+    Errors: ParseError if the number of arguments or results differs.
     """
     mesh = dataclasses.replace(signature.mesh, name=MESH_SYMBOL)
     func = main_function(module)
@@ -276,7 +276,7 @@ def write_signature(module: Operation, signature: Signature) -> None:
 
 
 def _give_up_alias(entry: dict[str, ir.Attribute], value: ValueSignature, outputs: Sequence[ValueSignature]) -> None:
-    """Leave the choice of a result to the compiler where the named one is of another size on a device."""
+    """Donate to any result where the shard of the named one has another size."""
     alias, donor = DONATION
     if alias in entry:
         result = outputs[ir.IntegerAttr(entry[alias]).value]
@@ -287,7 +287,7 @@ def _give_up_alias(entry: dict[str, ir.Attribute], value: ValueSignature, output
 
 def _value_attributes(value: ValueSignature, mesh: Mesh) -> dict[str, ir.Attribute]:
     own = value.sharding.mesh
-    mesh = mesh if own == mesh else dataclasses.replace(own, name="")  # another order of devices is written in place
+    mesh = mesh if own == mesh else dataclasses.replace(own, name="")  # another device order is written out
     sharding = dataclasses.replace(value.sharding.closed(), mesh=mesh)
     return {
         "mhlo.sharding": ir.StringAttr.get(print_hlo_sharding(MANUAL)),

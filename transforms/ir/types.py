@@ -1,4 +1,4 @@
-"""Types of values, as plain values."""
+"""Types of values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jaxlib.mlir import ir
 
 
 class TensorType:
-    """Shape and element type (MLIR's spelling) of a tensor; what is no tensor has rank 0 and its text for an element.
+    """The shape and element type (in MLIR syntax) of a tensor; any other type has rank 0 and its text as element type.
 
-    `encoding` is the text that a tensor's type may end with. Equal types are one object, so that comparing and hashing
-    them is a look at where they are: stages do that several times for every operand and result of a program.
+    `encoding` is the text of the encoding of a tensor type. Equal types are one object, so they are compared and hashed
+    by identity, which stages do several times for every operand and result.
     """
 
     __slots__ = ("__weakref__", "element", "encoding", "is_tensor", "shape")
@@ -36,11 +36,11 @@ class TensorType:
         return found
 
     def of_shape(self, shape: tuple[int, ...]) -> TensorType:
-        """The same type of another shape."""
+        """The type with another shape."""
         return TensorType(shape, self.element, self.is_tensor, self.encoding)
 
     def of_element(self, element: str) -> TensorType:
-        """The same type of other elements."""
+        """The type with another element type."""
         return TensorType(self.shape, element, self.is_tensor, self.encoding)
 
     def __repr__(self) -> str:
@@ -52,14 +52,14 @@ class TensorType:
 
     @property
     def brief(self) -> str:
-        """`f32[8,4]`; of what is no tensor its name, as `token`."""
+        """`f32[8,4]`; for other types the name, such as `token`."""
         if not self.is_tensor:
             return self.element.removeprefix("!stablehlo.")
         return f"{self.element}[{','.join(map(str, self.shape))}]"
 
     @property
     def text(self) -> str:
-        """As MLIR writes it."""
+        """The type in MLIR syntax."""
         if not self.is_tensor:
             return self.element
         shape = "".join(f"{size}x" for size in self.shape)
@@ -71,7 +71,7 @@ _ELEMENT_BITS = {"i1": 8, "index": 64}
 
 @functools.cache
 def element_bytes(element: str) -> float:
-    """Bytes that one element takes on the wire; i1 travels as a byte."""
+    """The bytes of an element in communication; i1 takes one byte."""
     if element in _ELEMENT_BITS:
         return _ELEMENT_BITS[element] / 8
     if element.startswith("complex<"):
@@ -83,7 +83,7 @@ def element_bytes(element: str) -> float:
 
 
 class Types:
-    """The types of a context, each read and written once."""
+    """The types of a context, each converted once."""
 
     def __init__(self, context: ir.Context) -> None:
         self._context = context

@@ -1,7 +1,7 @@
-"""The collectives that users write: allowed in manual computations, along the axes these hold.
+"""Collectives in manual computations, along manual axes.
 
-Their groups list the partitions of the whole mesh. Along free axes they must do the same everywhere, or they would mean
-something else for every shard of a value that is one value to its author.
+Their groups list partitions of the whole mesh. They must be the same at every position of the free axes, because along
+these a value is global.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
 
 
 def check_manual(annotated: AnnotatedProgram) -> None:
-    """Check what is written in manual computations, and give the collectives there their axes and cause.
+    """Check manual computations, and annotate their collectives with axes and cause.
 
-    A collective in which every device is by itself, as along an axis of size 1, gets no axes: it does nothing.
+    A collective with groups of one device, such as along an axis of size 1, has no effect and gets no axes.
 
-    Errors (located): Unsupported for collectives and device ids where no manual computation holds their axes;
-    AnnotationError for shardings over axes that are held.
+    Errors (located): Unsupported for collectives and device ids along axes that are not manual; AnnotationError for
+    shardings over manual axes.
     """
     program, mesh = annotated.program, annotated.mesh
     sought = _DEVICE | {MANUAL}
@@ -94,13 +94,16 @@ def _check_collective(op: Operation, name: str, held: Axes, mesh: Mesh) -> None:
             code=Code.MANUAL,
         )
     if not axes and len(groups) < mesh.size:
-        axes = held  # some devices take part alone, others not at all
+        axes = held  # groups of one device, which do not include all devices
     for note, said in notes(axes, mesh, "written by the user", context_of(op)).items():
         attributes[note] = said
 
 
 def _ids(attribute: ir.Attribute, mesh: Mesh) -> Ids:
-    """Partition ids, `[groups, devices in a group]`; shorter groups end with -1. None at all stand for one of all."""
+    """Partition ids, `[groups, devices in a group]`; shorter groups end with -1.
+
+    An empty list means one group of all.
+    """
     if not isinstance(attribute, ir.DenseElementsAttr):
         raise Unsupported("has groups that are not lists of partitions", hint="list the partitions of each group")
     check_listed(mesh.size)
@@ -114,7 +117,7 @@ def _ids(attribute: ir.Attribute, mesh: Mesh) -> Ids:
 def _axes_of(groups: Ids, held: Axes, mesh: Mesh) -> Axes | None:
     """The manual axes along which the devices of a group differ.
 
-    None if they differ along free axes, or if groups are not the same for every position along these.
+    None if they differ along free axes, or if groups differ between positions along these.
     """
     table = replica_groups(mesh, held)
     order = np.argsort(table.reshape(-1))

@@ -1,4 +1,4 @@
-"""A module in memory, written as one of MLIR."""
+"""Writing a module in memory as a module of MLIR."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gspmd.transforms.parsing.mlir import parse_written
 
 @contextlib.contextmanager
 def in_memory(module: ir.Module) -> Iterator[Operation]:
-    """What a verified module holds, to change in its context; written back at the end of the block."""
+    """Read a verified module for changes, and write it back at the end of the block."""
     with module.context, ir.Location.unknown():
         top = model_of(module)
         try:
@@ -26,7 +26,7 @@ def in_memory(module: ir.Module) -> Iterator[Operation]:
 
 
 def written(top: Operation) -> ir.Module:
-    """A new module of what `top` is."""
+    """A new module with the content of `top`."""
     readable = all(isinstance(attribute, ir.Attribute) for attribute in top.attributes.values())
     module = ir.Module.create(top.location) if readable else _without_content(top.source)
     write_module(top, module)
@@ -34,7 +34,7 @@ def written(top: Operation) -> ir.Module:
 
 
 def write_module(top: Operation, module: ir.Module) -> None:
-    """Make `module`, from which `top` was read, what `top` is now; attributes that could not be read stay there."""
+    """Write `top` back into `module`, from which it was read; unreadable attributes stay."""
     writer = _Writer(Types(module.context), module.context)
     old = [view.operation for view in module.body.operations]
     writer.content(top.regions[0], ir.InsertionPoint(module.body))
@@ -49,7 +49,7 @@ def write_module(top: Operation, module: ir.Module) -> None:
 
 
 def _without_content(source: ir.Operation) -> ir.Module:
-    """A new module with the attributes of another, those that cannot be read included."""
+    """A new module with the attributes of another, including unreadable ones."""
     copy = source.clone().operation
     _emptied(copy.regions[0].blocks[0])
     return parse_written(copy.get_asm(enable_debug_info=True), source.context)
@@ -97,7 +97,7 @@ class _Writer:
             self.content(block, ir.InsertionPoint(made_block))
 
     def _copy(self, op: Operation, point: ir.InsertionPoint) -> ir.Operation:
-        """A copy of what the operation was read from, with the operands, types and attributes that it has now."""
+        """A copy of the source of an operation, with its current operands, types and attributes."""
         assert op.source is not None
         made = op.source.clone(ip=point).operation
         for index, value in enumerate(op.operands):

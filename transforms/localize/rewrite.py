@@ -12,7 +12,7 @@ from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.local_op import LocalOp, local_type
 from gspmd.transforms.emit.ragged_exchange import as_equal_shares
-from gspmd.transforms.exchange.step import HeldValue
+from gspmd.transforms.exchange.step import ShardedValue
 from gspmd.transforms.exchange.step_notation import STEPS, read_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.callbacks import TRANSFERS
@@ -184,7 +184,7 @@ class Localizer:
             value = self.emit.constant(local_type(before.type, after), "zero")
         else:
             with located(op):
-                value = step.emit(self.emit, HeldValue(before.type, before.sharding, operand), *_why(op))
+                value = step.emit(self.emit, ShardedValue(before.type, before.sharding, operand), *_why(op))
             if value is operand:  # nothing had to move
                 value = self.emit.alias(value)
         op.replace([value])

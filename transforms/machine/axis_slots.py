@@ -1,4 +1,4 @@
-"""Where the axes of a mesh lie on a torus whose devices are in a given order."""
+"""The placement of mesh axes on a torus for a given device order."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Coordinates = np.ndarray[Any, np.dtype[np.int64]]  # [device, dimension of a tor
 
 
 def order_of(coordinates: Coordinates, sizes: Sequence[int]) -> Order:
-    """The order of devices whose places are known, as the axes of a mesh of these sizes divide it."""
+    """The device order for known positions, in the digits of a mesh of these sizes."""
     return tuple(slot for slots in slots_of_axes(coordinates, sizes) for slot in slots)
 
 
 @functools.lru_cache(maxsize=256)
 def ordered_placement(mesh: Mesh, torus: Torus, order: Order) -> Placement:
-    """Where the axes of a mesh lie, whose device numbers are in an order.
+    """The placement of the axes of a mesh for a device order.
 
-    Errors: UsageError for a mesh of more or fewer devices.
+    Errors: UsageError for a mesh of another size.
     """
     count = math.prod(slot.size for slot in order)
     if mesh.size != count:
         raise UsageError(
-            f"the target says where {count} devices lie ({order_text(order, torus)}), the mesh has {mesh.size}",
-            hint="leave the part behind '@' out, or give it for as many devices",
+            f"the target has the order of {count} devices ({order_text(order, torus)}), the mesh has {mesh.size}",
+            hint="leave out the part after '@', or give it for as many devices",
             code=Code.TOPOLOGY,
         )
     places = _places(order, len(torus.lengths))
@@ -47,7 +47,7 @@ def ordered_placement(mesh: Mesh, torus: Torus, order: Order) -> Placement:
 
 
 def _places(order: Order, dims: int) -> Coordinates:
-    """Coordinates of every device of an order."""
+    """The coordinates of every device of an order."""
     found = np.zeros((1, dims), np.int64)
     for slot in order:
         steps = np.zeros((slot.size, dims), np.int64)
@@ -57,24 +57,24 @@ def _places(order: Order, dims: int) -> Coordinates:
 
 
 def slots_of_axes(coordinates: Coordinates, sizes: Sequence[int]) -> list[tuple[Slot, ...]]:
-    """For each axis of a mesh, what it has of the dimensions, the most major first.
+    """For each axis of a mesh, its slots along the dimensions, the most major first.
 
-    `coordinates` are those of the devices in the mesh's order. Libraries lay axes around rings: what matters is which
-    devices lie along an axis, so a part of it may run forth here and back there. Where it runs across several
-    dimensions in no order, it counts as what the other parts leave of these.
+    `coordinates` are those of the devices in the order of the mesh. Libraries place axes around rings: only the set of
+    devices along an axis matters, so a part of it may have different directions. If it crosses several dimensions
+    irregularly, it gets the rest of these.
     """
     grid = coordinates.reshape(*sizes, coordinates.shape[-1])
     found = [
         [*_digits(np.moveaxis(grid, axis, 0).reshape(size, -1, grid.shape[-1]))] for axis, size in enumerate(sizes)
     ]
-    left = _Left.of(coordinates, [digit for digits in found for digit in digits if isinstance(digit, Slot)])
+    left = _UnusedPositions.of(coordinates, [digit for digits in found for digit in digits if isinstance(digit, Slot)])
     return [tuple(itertools.chain.from_iterable(map(left.slots_of, reversed(digits)))) for digits in found]
 
 
 def _digits(along: Coordinates) -> Iterator[Slot | int]:
-    """The digits of one axis, the most minor first: where they lie, or how many there are of no order.
+    """The digits of one axis, the most minor first: their slots, or their number if irregular.
 
-    `along` is [position, place along other axes, dimension].
+    `along` is [position, position along other axes, dimension].
     """
     while len(along) > 1:
         slot = _last_digit(along)
@@ -88,12 +88,12 @@ def _digits(along: Coordinates) -> Iterator[Slot | int]:
 
 
 def _corners(along: Coordinates, size: int) -> Coordinates:
-    """Where blocks of so many positions begin in every dimension."""
+    """The starts of blocks of so many positions in every dimension."""
     return np.asarray(along.reshape(-1, size, *along.shape[1:]).min(axis=1), np.int64)
 
 
 def _last_digit(along: Coordinates) -> Slot | None:
-    """The largest part whose positions are equally far apart, in one dimension and everywhere; None for none."""
+    """The largest part whose positions are equidistant in one dimension everywhere; None if there is none."""
     for size in reversed(divisors(len(along))[1:]):
         blocks = along.reshape(-1, size, *along.shape[1:])
         steps = blocks[:, 1] - blocks[:, 0]
@@ -107,23 +107,23 @@ def _last_digit(along: Coordinates) -> Slot | None:
 
 
 @dataclasses.dataclass(slots=True)
-class _Left:
-    """Positions in each dimension that no part of an axis has, and how far apart they are."""
+class _UnusedPositions:
+    """The unused positions in each dimension, and their distance."""
 
     counts: list[int]
     strides: list[int]
 
     @staticmethod
-    def of(coordinates: Coordinates, taken: Sequence[Slot]) -> _Left:
+    def of(coordinates: Coordinates, taken: Sequence[Slot]) -> _UnusedPositions:
         counts, strides = [len({*column.tolist()}) for column in coordinates.T], []
         for dim, count in enumerate(counts):
             used = math.prod(slot.size for slot in taken if slot.dim == dim)
             counts[dim] = max(1, count // used)
             strides.append(used)
-        return _Left(counts, strides)
+        return _UnusedPositions(counts, strides)
 
     def slots_of(self, digit: Slot | int) -> Iterator[Slot]:
-        """Where a digit lies; so many positions of no order take what is left, in as many dimensions as that needs."""
+        """The slots of a digit; irregular positions take the rest, in as many dimensions as needed."""
         if isinstance(digit, Slot):
             yield digit
             return

@@ -1,4 +1,4 @@
-"""What communication and memory traffic cost in time, per device.
+"""The time of communication and memory traffic, per device.
 
 Ring formulas: a collective over k devices sends (k - 1) / k of the gathered or scattered bytes over a
 device's link, an all-reduce twice that. Units: bytes and seconds.
@@ -13,19 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from gspmd.dialect.axes import Axes, Axis, canonical
 
 ANYWHERE = 2**31
-"""How far the messages of a permute go that gives shards to devices in another order."""
+"""The reach of a permute to another device order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AxisLinks:
-    """Where a mesh axis, or a part of one, of `size` devices lies in the network.
+    """The links of a mesh axis, or a part of one, of `size` devices.
 
-    `line` numbers the physical line of devices (a dimension of a torus, or a switch) that it lies along; several axes
-    may share one. `length` is the number of devices on that line, `stride` how many of them lie between neighbours
-    along this axis. `bytes_per_s` is what one link (of a switch: one device) carries in one direction, and `latency_s`
-    the time of a hop. `ring`: the line's ends are connected; `switch`: all its devices are one hop apart. `on_chip`:
-    the devices share a chip and its links. `outside`: they are in `size` domains (slices, NVLink domains), and the
-    network between these carries `bytes_per_s` a device.
+    `line` numbers the physical line of devices (a dimension of a torus, or a switch); several axes may share one.
+    `length` is the number of devices on that line, and `stride` the distance of neighbors along this axis.
+    `bytes_per_s` is the bandwidth of one link (of a switch: one device) in one direction, and `latency_s` the time of a
+    hop. `ring`: the ends of the line are connected; `switch`: all its devices are one hop apart. `on_chip`: the devices
+    share a chip and its links. `outside`: they are in `size` domains (slices, NVLink domains), and the network between
+    these carries `bytes_per_s` per device.
     """
 
     size: int
@@ -42,11 +42,11 @@ class AxisLinks:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScatterTiles:
-    """Which reduce-scatters a compiler keeps; of any other it makes an all-reduce, which sends twice as much.
+    """The reduce-scatters that a compiler keeps; it replaces any other by an all-reduce, which sends twice as much.
 
-    The memory is tiled along the last two dimensions of a value. Along the last one, a device has to be left with a
-    multiple of `last[element]` elements, and along the one before it with a multiple of `rows`. Reduce-scatters of
-    elements that `last` does not have are never kept. A row of a tile has `lanes` elements.
+    The memory is tiled along the last two dimensions of a value. The result must have a multiple of `last[element]`
+    elements along the last one, and a multiple of `rows` along the one before it. Reduce-scatters of element types not
+    in `last` are never kept. A row of a tile has `lanes` elements.
     """
 
     last: Mapping[str, int]
@@ -56,11 +56,11 @@ class ScatterTiles:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hardware:
-    """A device and its links. The defaults are of the order of a current accelerator, and all axes alike.
+    """A device and its links. The defaults are those of a typical accelerator, with equal axes.
 
-    `flops_by_element` has what is known of single element types; `axes` the links of the mesh's axes, by name, of each
-    the most major part first (none: every collective goes over one link of `link_bytes_per_s`). `memory_bytes` is 0
-    where unknown. `scatter_tiles` is None where compilers keep every reduce-scatter.
+    `flops_by_element` has the known rates by element type; `axes` the links of mesh axes by name, the most major part
+    first (none: every collective uses one link of `link_bytes_per_s`). `memory_bytes` is 0 if unknown. `scatter_tiles`
+    is None if compilers keep every reduce-scatter.
     """
 
     link_bytes_per_s: float = 1e11
@@ -75,30 +75,30 @@ class Hardware:
 
     @property
     def loop_bytes(self) -> float:
-        """What a device may hold more of a value for a whole loop, moved before it once, than in each of its steps.
+        """The additional bytes of a value that a device may hold during a loop if it is resharded once before the loop.
 
-        That is a thousandth of its memory, or of 16 GiB where that is unknown: loops read many values.
+        This is a thousandth of its memory, or of 16 GiB if unknown, since loops read many values.
         """
         return (self.memory_bytes or 2.0**34) / 2**10
 
     def flops_of(self, element: str) -> float:
-        """Operations a second on elements of a type."""
+        """Operations per second on elements of a type."""
         return self.flops_by_element.get(element, self.flops_per_s)
 
 
 BYTES_FIRST = Hardware(collective_latency_s=3e-8, memory_bytes_per_s=3e12, name="bytes first")
-"""What is chosen for where no target is named: another collective has to save the bytes that are sent in 30 ns.
+"""The default target: an additional collective has to save the bytes that are sent in 30 ns.
 
-Bytes are what a program sends everywhere. What a collective takes besides depends on the target, and where programs are
-compiled several often become one, or run beside the arithmetic. Memory counts a third of what it takes on usual
-devices, for the same reason.
+Only bytes are independent of the target. Other costs of a collective depend on it, and compilers often combine
+collectives or hide them behind compute. Memory traffic counts a third of its time on typical devices, for the same
+reason.
 """
 
 
 def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
-    """Bytes a device sends in one collective; `local_bytes` is the size of its operand.
+    """The bytes that a device sends in one collective; `local_bytes` is the size of its operand.
 
-    What a device sends in a ragged all-to-all depends on the data: `local_bytes` is the most, and counts.
+    The traffic of a ragged all-to-all depends on data: `local_bytes` is an upper bound.
     """
     if kind == "all_gather":
         return local_bytes * (devices - 1)
@@ -114,10 +114,10 @@ def sent_bytes(kind: str, local_bytes: float, devices: int) -> float:
 def collective_time(
     kind: str, local_bytes: float, devices: int, hardware: Hardware, axes: Axes = (), reach: int = 1
 ) -> float:
-    """Seconds for one collective on an operand of `local_bytes` over groups of `devices`.
+    """Seconds of one collective on an operand of `local_bytes` over groups of `devices`.
 
-    `axes` are those it runs over; where they or their links are not known, it goes over one link. `reach` is how many
-    positions of an axis a message of a permute goes at most: 1 in a shift to neighbours.
+    `axes` are its axes; if they or their links are unknown, it uses one link. `reach` is the largest distance of a
+    permute's message along an axis: 1 for a shift to neighbors.
     """
     sent = sent_bytes(kind, local_bytes, devices)
     if not hardware.axes or not axes:
@@ -131,9 +131,9 @@ def collective_time(
 
 
 def tiers(axes: Axes, hardware: Hardware) -> tuple[Axes, Axes]:
-    """The parts of axes along which devices are in one domain, and those that lead from one domain to others.
+    """The parts of axes inside a domain, and those between domains.
 
-    Where parts of axes are no products of these, or their links are not known, all of it counts as inside.
+    Axes that are not products of these, or with unknown links, count as inside.
     """
     inside: list[Axis] = []
     outside: list[Axis] = []
@@ -151,7 +151,7 @@ def tiers(axes: Axes, hardware: Hardware) -> tuple[Axes, Axes]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _LineUse:
-    """What a collective uses of one line of devices: `size` of them, `stride` links apart."""
+    """The part of a line that a collective uses: `size` devices, `stride` links apart."""
 
     links: AxisLinks
     size: int
@@ -169,12 +169,12 @@ class _LineUse:
 
     @property
     def one_way_bytes_per_s(self) -> float:
-        """What a device can send to one neighbour. Strided groups share the links between them."""
+        """The bandwidth to one neighbor. Strided groups share the links between them."""
         return self.links.bytes_per_s / (1 if self.links.switch else self.stride)
 
     @property
     def bytes_per_s(self) -> float:
-        """What a device can send: both ways, if the devices form a ring."""
+        """The bandwidth of a device: in both directions if the devices form a ring."""
         return (2 if self.closed else 1) * self.one_way_bytes_per_s
 
     @property
@@ -186,12 +186,12 @@ class _LineUse:
         return self.size // 2 if self.closed else self.size - 1
 
     def joined(self, other: _LineUse) -> _LineUse:
-        """Two parts of one line as one."""
+        """Merge two parts of one line."""
         return _LineUse(self.links, self.size * other.size, min(self.stride, other.stride))
 
 
 def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_LineUse]:
-    """What an axis, or a sub-axis, has of each part of the full axis."""
+    """The share of an axis or sub-axis in each part of the full axis."""
     before, first, last = 1, axis.pre, axis.pre * axis.size
     for link in links:
         after = before * link.size
@@ -202,7 +202,7 @@ def _parts(axis: Axis, links: Sequence[AxisLinks]) -> Iterator[_LineUse]:
 
 
 def _lines(parts: Iterable[_LineUse]) -> list[_LineUse]:
-    """One part a line between the chips of a domain, of more than one device."""
+    """The used parts of lines between the chips of a domain, with more than one device."""
     lines: dict[int, _LineUse] = {}
     for part in parts:
         if part.links.on_chip or part.links.outside:
@@ -213,13 +213,13 @@ def _lines(parts: Iterable[_LineUse]) -> list[_LineUse]:
 
 
 def _on_chip(parts: Iterable[_LineUse]) -> tuple[int, float]:
-    """How many devices of a chip take part, and what one of them can send to the others."""
+    """The number of participating devices of a chip, and the bandwidth between them."""
     found = [part for part in parts if part.links.on_chip]
     return math.prod(p.size for p in found), min((p.links.bytes_per_s for p in found), default=math.inf)
 
 
 def _outside(parts: list[_LineUse]) -> tuple[int, int, float, float]:
-    """Domains, devices in each, bytes a second of a device and latency of the network between them."""
+    """The domains, devices in each, and bandwidth per device and latency of the network between them."""
     crossing = [part for part in parts if part.links.outside and part.size > 1]
     inside = math.prod(part.size for part in parts if not part.links.outside)
     rate = min((part.links.bytes_per_s for part in crossing), default=math.inf)
@@ -228,10 +228,10 @@ def _outside(parts: list[_LineUse]) -> tuple[int, int, float, float]:
 
 
 def _ring_time(sent: float, parts: list[_LineUse]) -> float:
-    """Gathers and reductions use the links of all lines at once, and all devices of a domain the network outside."""
+    """Gathers and reductions use the links of all lines, and the network outside from all devices of a domain."""
     domains, inside, outside, latency_s = _outside(parts)
     lines = _lines(parts)
-    # What the devices of a chip gather crosses its links once, and they have these together.
+    # Data gathered by the devices of a chip crosses its links once, and they share these.
     together, chip = _on_chip(parts)
     rate = sum(line.bytes_per_s for line in lines) * together or chip
     hops_s = sum(line.hops * line.links.latency_s for line in lines)
@@ -239,7 +239,7 @@ def _ring_time(sent: float, parts: list[_LineUse]) -> float:
 
 
 def _exchange_time(local_bytes: float, parts: list[_LineUse]) -> float:
-    """An all-to-all is limited by the links across the middle of a line."""
+    """An all-to-all is limited by the bisection of a line."""
     domains, _, outside, latency_s = _outside(parts)
     lines = _lines(parts)
     slowest = local_bytes * max((1 - 1 / domains) / outside, 1 / _on_chip(parts)[1])
@@ -251,10 +251,10 @@ def _exchange_time(local_bytes: float, parts: list[_LineUse]) -> float:
 
 
 def _permute_time(local_bytes: float, parts: list[_LineUse], reach: int) -> float:
-    """Messages that go further cross more links, and as many of them cross each link, in one direction.
+    """A message crosses as many links as its distance, and each link carries as many messages, in one direction.
 
-    It is never more than half of a line's devices send over one of its links: so many do where all shards of a line
-    are for other lines, whose devices they all reach over that which lies at the crossing.
+    At most half of a line's devices send over one of its links. This occurs if all shards of a line go to other lines
+    through the device at the crossing.
     """
     domains, _, outside, latency_s = _outside(parts)
     lines = _lines(parts)

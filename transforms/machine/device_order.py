@@ -1,6 +1,6 @@
-"""Devices in a given order on a torus, as text.
+"""The text form of a device order on a torus.
 
-An order is written as digits of the devices' numbers, the most major first: in `S2.Y4.X2` device 0 and 1 are neighbours
+An order consists of digits of the device numbers, the most major first: in `S2.Y4.X2`, devices 0 and 1 are neighbors
 along X, and devices 0 to 7 are in the first of two slices.
 """
 
@@ -22,12 +22,12 @@ def order_text(order: Order, torus: Torus) -> str:
 
 
 def parse_order(text: str, torus: Torus) -> Order:
-    """The order that a text means. Errors: UsageError for one that the torus has not."""
+    """The order for a text. Errors: UsageError for an order that the torus does not have."""
     found = []
     for digit in text.split("."):
         match = _DIGIT.fullmatch(digit)
         if match is None or match[1] not in torus.letters:
-            raise _bad(text, torus, f"'{digit}' is no part of a dimension")
+            raise _bad(text, torus, f"'{digit}' is not a part of a dimension")
         slot = Slot(torus.letters.index(match[1]), int(match[2]), int(match[3] or 1))
         found.append(slot)
         length = torus.lengths[slot.dim]

@@ -1,4 +1,4 @@
-"""Descriptions of hardware in TOML files (docs/cost.md has the keys), and hardware by name."""
+"""Hardware by name, and descriptions in TOML files (docs/cost.md has the keys)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from gspmd.dialect.limits import MAX_COUNT, is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.source_text import as_utf8, parse_toml, reading
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, Placed, Target, Traffic
+from gspmd.transforms.machine.targets import NEUTRAL, TARGETS, Network, PlacedCommunication, Target, Traffic
 from gspmd.transforms.machine.topology import is_machine, read_machine
 from gspmd.transforms.machine.torus import Placement
 
-# What may be multiplied and divided with others of the kind without leaving the range of floating-point numbers.
-_MOST = 1e60
+# Numbers whose products and quotients stay in the range of floating-point numbers.
+_MAX = 1e60
 _TOML_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 def read_hardware(text: str, mesh: Mesh) -> Hardware:
-    """The hardware that `text` means for a mesh: see `read_target`. '' and 'neutral' are the default."""
+    """The hardware of a target for a mesh: see `read_target`. '' and 'neutral' are the default."""
     return Hardware() if text in ("", NEUTRAL) else read_target(text).hardware(mesh)
 
 
 def placed_hardware(
-    text: str, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()
+    text: str, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[PlacedCommunication] = ()
 ) -> tuple[Hardware, Placement | None]:
-    """The same, with the mesh laid onto a machine that is given by its shape as `Target.place` does."""
+    """The same; a mesh on a machine with a shape is placed by `Target.place`."""
     if not is_machine(text):
         return read_hardware(text, mesh), None
     target = read_machine(text)
@@ -41,15 +41,15 @@ def placed_hardware(
 
 
 def planned_for(text: str, mesh: Mesh) -> Hardware:
-    """The hardware that a program is partitioned for: where none is named, bytes count first. Raises as above."""
+    """The hardware for partitioning: without a target, bytes dominate. Raises as above."""
     return read_hardware(text, mesh) if text else BYTES_FIRST
 
 
 def read_target(text: str) -> Target:
-    """A target by name (`tpu-v5p`), by its shape (`tpu:v5p:8x8x8`), or described by the TOML file at this path.
+    """A target by name (`tpu-v5p`), by shape (`tpu:v5p:8x8x8`), or from a TOML file.
 
-    Raises UsageError for a name or topology that is not known, InputError for a file that cannot be read, ParseError
-    for one that is no description.
+    Raises UsageError for an unknown name or topology, InputError for an unreadable file, ParseError for an invalid
+    description.
     """
     if is_machine(text):
         return read_machine(text)
@@ -80,13 +80,13 @@ def _read_file(path: str) -> Target:
         text = as_utf8(content).decode()
     except UnicodeDecodeError:
         raise ParseError(
-            f"'{path}' is not TOML: it is no text", hint="give a .toml file", code=Code.TARGET_FILE
+            f"'{path}' is not TOML: it is not text", hint="give a .toml file", code=Code.TARGET_FILE
         ) from None
     return _Reader(path, text).target()
 
 
 class _Reader:
-    """Reads the tables of one file; every complaint names the file and the key."""
+    """Reads the tables of one file; every error names the file and the key."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -132,7 +132,7 @@ class _Reader:
             ) from None
         except RecursionError:
             raise ParseError("not TOML that can be read: it is nested too deeply", location=self._at_start()) from None
-        except ValueError:  # of Python, for more digits than it converts
+        except ValueError:  # raised by Python, for more digits than it converts
             raise ParseError("not TOML that can be read: a number is too long", location=self._at_start()) from None
 
     def _at_start(self) -> SourceLocation:
@@ -180,7 +180,7 @@ class _Reader:
         value = table.get(key, default)
         if value is None:
             raise self._error(prefix + key, "is missing", "give it, or the target it is 'like'")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MAX:
             raise self._error(prefix + key, f"is {shown(value)}", "expected a number")
         if value < 0 or (value == 0 and not zero):
             raise self._error(prefix + key, f"is {value}", "expected a number above 0")
@@ -201,7 +201,7 @@ class _Reader:
         )
 
     def _place(self, key: str) -> tuple[int, int]:
-        """Line and column of a key: where it is set, else the table it belongs to, else the first line."""
+        """The line and column of a key, or else of its table, or else the first line."""
         *tables, name = map(re.escape, key.split("."))
         patterns = [rf'[ \t]*(?:[\w.\-"]+\.)?"?{name}"?[ \t]*=', rf"[ \t]*\[{re.escape(key)}\]"]
         patterns += [rf"[ \t]*\[{'.'.join(tables)}\]"] if tables else []

@@ -1,4 +1,4 @@
-"""Hardware that programs are priced for: known devices, and descriptions in TOML files.
+"""The targets that are known by name, and their sources.
 
 For TPUs the pages of Cloud TPU's documentation on each version, "TPU v3" to "TPU7x" (arithmetic, memory, size of a
 pod; the bisection bandwidths that it states agree with the links to 15 %, which a test checks), and "How to Scale Your
@@ -36,7 +36,7 @@ GIB = 2**30
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Network:
-    """What connects devices. `bytes_per_s` is of one link (of a switch: one device) in one direction.
+    """A network. `bytes_per_s` is that of one link (of a switch: one device) in one direction.
 
     A torus has `dims` dimensions, each of which wraps around where its length is a multiple of `wrap` (0: never); a
     switch has none.
@@ -53,7 +53,7 @@ class Network:
 
 
 class Traffic(NamedTuple):
-    """A collective that runs `runs` times on an operand of so many `bytes` of a device.
+    """A collective that runs `runs` times on an operand of `bytes` per device.
 
     `reach` is how far the messages of a permute go along an axis.
     """
@@ -65,25 +65,25 @@ class Traffic(NamedTuple):
     reach: int = 1
 
     def time_s(self, hardware: Hardware) -> float:
-        """Seconds of all its runs."""
+        """The seconds of all runs."""
         return self.runs * collective_time(self.kind, self.bytes, size_of(self.axes), hardware, self.axes, self.reach)
 
 
-class Placed(Protocol):
-    """Anything that takes another time where its axes lie otherwise."""
+class PlacedCommunication(Protocol):
+    """Communication whose time depends on the placement of axes."""
 
     @property
     def axes(self) -> Axes: ...
 
     def time_s(self, hardware: Hardware) -> float:
-        """Seconds of all its runs, at least where several ways are open."""
+        """The seconds of all runs, or a lower bound if it is not decided how it runs."""
         ...
 
 
 def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
-    """The same with one entry for all collectives of one kind over the same axes.
+    """The traffic, merged by kind and axes.
 
-    Its bytes are their mean: the time of a collective is a constant and a part that is proportional to its bytes.
+    Bytes are averaged, since the time of a collective is linear in its bytes.
     """
     found: dict[tuple[str, Axes, int], tuple[int, float]] = {}
     for t in traffic:
@@ -95,8 +95,8 @@ def _joined(traffic: Iterable[Traffic]) -> list[Traffic]:
     ]
 
 
-_OUTSIDE = -(2**31)  # the number of the line that is the network outside
-_USUAL_BYTES = 2**26  # as large models have it: links count, not latencies
+_OUTSIDE = -(2**31)  # the line number of the network outside
+_USUAL_BYTES = 2**26  # as in large models, where bandwidth matters and not latency
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ class Target:
     """A kind of device and its networks.
 
     `network` connects the devices of a domain (slice, NVLink domain) of `domain` devices, and `outside` connects
-    domains; `axes` gives mesh axes networks of their own by name, instead of these. `chip_devices` is how many devices
-    compilers for a topology make of a chip; `fused` says that the figures are those of all of them as one device.
-    `clock_hz` is that of the matrix units, 0 where unknown. With a `torus` the mesh is laid onto that: by the `order`
-    of its devices, as digits of their numbers, the most major first; without one, so that the axes with most traffic
-    get the best links. `scatter_tiles` says which reduce-scatters its compiler keeps.
+    domains; `axes` gives mesh axes networks of their own by name, instead of these. `chip_devices` is the number of
+    devices per chip for compilers of a topology; `fused` says that the figures are those of all of them as one device.
+    `clock_hz` is that of the matrix units, 0 if unknown. With a `torus`, the mesh is placed on it: by the `order` of
+    its devices, as digits of their numbers, the most major first, or else so that the axes with the most traffic get
+    the best links. `scatter_tiles` describes the reduce-scatters that its compiler keeps.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Target:
     order: Order = ()
 
     def on(self, dims: tuple[int, ...], slices: int = 1, order: Order = ()) -> Target:
-        """The target as so many tori of chips, or switches of one dimension, with devices in an order.
+        """The target with so many tori of chips, or switches of one dimension, and a device order.
 
         Errors: UsageError for a wrong number of dimensions, or too many chips.
         """
@@ -160,11 +160,11 @@ class Target:
         )
 
     def hardware(self, mesh: Mesh) -> Hardware:
-        """The target as the axes of a mesh use it.
+        """The hardware for the axes of a mesh.
 
-        Devices are taken to lie in the mesh's order: the last axis in the nearest devices. From the last to the first,
-        each axis gets a dimension of the torus of its own; those that are left share the last dimension.
-        Raises UsageError when the description has links for an axis that the mesh does not have.
+        Devices are assumed to be in the order of the mesh, with the last axis nearest. From the last to the first, each
+        axis gets its own dimension of the torus; the remaining axes share the last dimension. Raises UsageError if the
+        description has links for an axis that the mesh does not have.
         """
         for name in self.axes:
             if name not in dict(mesh.axes):
@@ -176,21 +176,23 @@ class Target:
             return self._hardware(self._torus_links(self.place(mesh)))
         return self._hardware(self._links(mesh))
 
-    def place(self, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[Placed] = ()) -> Placement:
-        """Where the mesh lies on the torus: by its order, else so that `traffic` and `others` take least time together.
+    def place(
+        self, mesh: Mesh, traffic: Iterable[Traffic] = (), others: Sequence[PlacedCommunication] = ()
+    ) -> Placement:
+        """The placement of the mesh on the torus: by its order, or else that with the least time for all traffic.
 
-        By default that are reductions over every axis.
+        The default traffic is a reduction over every axis.
 
         Errors: UsageError for a mesh that does not fit.
         """
         assert self.torus is not None, "only a torus has places"
         if self.order:
-            from gspmd.transforms.machine.axis_slots import ordered_placement  # which loads NumPy
+            from gspmd.transforms.machine.axis_slots import ordered_placement  # imports NumPy
 
             return ordered_placement(mesh, self.torus, self.order)
         usual = [Traffic("all_reduce", _USUAL_BYTES, (Axis(name, 1, size),)) for name, size in mesh.axes]
         joined = [*_joined(traffic), *others] or usual
-        # What a collective takes depends on where its own axes lie, and many placements have these alike.
+        # The time of a collective depends on its own axes, which many placements share.
         known: list[dict[tuple[tuple[Slot, ...], ...], float]] = [{} for _ in joined]
 
         def seconds(placement: Placement) -> float:
@@ -206,7 +208,7 @@ class Target:
         return best_placement(mesh, self.torus, seconds)
 
     def placed(self, placement: Placement) -> Hardware:
-        """The hardware as the axes of a mesh that lies so use it."""
+        """The hardware for the axes of a mesh with this placement."""
         return self._hardware(self._torus_links(placement))
 
     def _torus_links(self, placement: Placement) -> dict[str, tuple[AxisLinks, ...]]:
@@ -216,7 +218,7 @@ class Target:
         }
 
     def torus_links(self, dim: int, size: int, stride: int) -> AxisLinks:
-        """What `size` devices use that lie along dimension `dim` of the torus, `stride` apart."""
+        """The links of `size` devices along dimension `dim` of the torus, `stride` apart."""
         assert self.torus is not None, "only a torus has dimensions"
         length, network = self.torus.lengths[dim], self.network
         match self.torus.letters[dim]:
@@ -228,7 +230,7 @@ class Target:
         return AxisLinks(size, dim, length, stride, network.bytes_per_s, network.latency_s, ring, switch)
 
     def _outside_links(self, domains: int, line: int) -> AxisLinks:
-        """What devices in so many domains use, one in each."""
+        """The links of one device in each of so many domains."""
         outside = self.outside or self.network
         return AxisLinks(domains, line, domains, 1, outside.bytes_per_s, outside.latency_s, outside=True)
 
@@ -267,7 +269,7 @@ class Target:
         return found
 
     def _line(self, name: str, inside: int, lengths: Mapping[int, int]) -> int:
-        """The line an axis lies along: a dimension of the torus, 0 for a switch, beyond these what is its own."""
+        """The line of an axis: a dimension of the torus, 0 for a switch, or its own number beyond these."""
         if name in self.axes:
             return -1 - list(self.axes).index(name)
         if inside == 1 or not self.network.dims:
@@ -292,7 +294,7 @@ def _tpu(
     fused: bool = False,
     scatter_tiles: ScatterTiles | None = _TILES,
 ) -> Target:
-    """`memory` is bytes and bytes a second; products of f32 are made of bf16 unless higher precision is asked for."""
+    """`memory` is bytes and bytes per second; f32 matmuls use bf16 unless a higher precision is requested."""
     flops = {**flops, "f32": flops["bf16"]}
     outside = Network(dcn, 1e-5)
     return Target(name, flops, *memory, network, pod, outside, {}, chip_devices, fused, clock_hz, None, scatter_tiles)
@@ -301,9 +303,9 @@ def _tpu(
 def _gpu(
     name: str, flops: Mapping[str, float], memory: tuple[float, float], nvlink: float, domain: int, port: float
 ) -> Target:
-    """`memory` is bytes and bytes a second, `nvlink` and `port` what a device sends inside a domain and outside.
+    """`memory` is bytes and bytes per second, `nvlink` and `port` the bandwidth of a device inside and outside.
 
-    Elements of f16 have the rate of bf16, and both types of f8 one rate.
+    Both 16-bit floats have one rate, and so have both f8 types.
     """
     alike = {"f16": "bf16", "f8E5M2": "f8E4M3FN"}
     flops = {**flops, **{element: flops[other] for element, other in alike.items() if other in flops}}
@@ -371,10 +373,10 @@ TOPOLOGIES: Mapping[str, Target] = {
         if t.fused
     },
 }
-"""Those that a torus of any size can be made of, by what stands for them in its name, as `v5p` in `tpu:v5p:4x4x8`.
+"""Targets for tori of any size, by their version in a name, such as `v5p` in `tpu:v5p:4x4x8`.
 
-Where compilers make several devices of a chip that is one device otherwise, that is the version's `-megacore`.
+If compilers see several devices per chip, `-megacore` is the chip as one device.
 """
 GPUS: Mapping[str, Target] = {t.name: t for t in _TARGETS if not t.network.dims}
-"""Those that come in domains, by what stands for them in a name, as `h100` in `gpu:h100:8*4`."""
+"""Targets in domains, by their version in a name, such as `h100` in `gpu:h100:8*4`."""
 NEUTRAL = "neutral"

@@ -1,8 +1,8 @@
-"""Machines by their shape, as text: `tpu:v5p:4x4x8` is a torus of chips, `tpu:v5e:16x16*2` two slices of them.
+"""Names of machines by shape: `tpu:v5p:4x4x8` is a torus of chips, `tpu:v5e:16x16*2` two slices.
 
-`gpu:h100:8*4` is four domains (hosts, or racks where NVLink spans these) of eight GPUs. With `@` the name also has the
-order of the devices (`device_order.py`); without, meshes are laid onto the machine in the best way.
-Source: the topology names that libtpu takes, as `v5p:8x8x8`.
+`gpu:h100:8*4` is four domains (hosts, or racks where NVLink spans these) of eight GPUs. After `@` the name has the
+device order (`device_order.py`); without one, meshes get the best placement.
+Source: the topology names of libtpu, such as `v5p:8x8x8`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHAPE = re.compile(r"([1-9][0-9]{0,9}(?:x[1-9][0-9]{0,9})*)(?:\*([1-9][0-9]{0,9
 
 
 def is_machine(text: str) -> bool:
-    """Whether a target names devices and how they are connected. Raises UsageError for what is no text."""
+    """Whether a target has a topology. Raises UsageError unless it is a text."""
     if not isinstance(text, str):
         raise UsageError(f"target is {shown(text)}, expected a name or a path", code=Code.BAD_VALUE)
     kind, _, rest = text.partition(":")
@@ -28,17 +28,17 @@ def is_machine(text: str) -> bool:
 
 
 def is_topology(text: str) -> bool:
-    """Whether a target names chips in a torus, as `tpu:v5p:8x8x8`, which programs can be compiled for anywhere."""
+    """Whether a target is a torus of chips, such as `tpu:v5p:8x8x8`, for which programs can be compiled anywhere."""
     return is_machine(text) and text.startswith("tpu:")
 
 
 def version_in(text: str) -> str:
-    """The kind of device that such a text names, as `v5p`."""
+    """The version in such a name, such as `v5p`."""
     return text.split(":")[1]
 
 
 def read_machine(text: str) -> Target:
-    """The target that such a text names. Errors: UsageError for one that is not known, or cannot be."""
+    """The target with such a name. Errors: UsageError for an unknown or invalid one."""
     name, at, order = text.partition("@")
     kind, _, rest = name.partition(":")
     version, _, shape = rest.partition(":")
@@ -71,7 +71,7 @@ def machine_text(kind: str, version: str, torus: Torus, order: Order = ()) -> st
 
 
 def example_of(version: str) -> str:
-    """A topology of a version, as `v5p:4x4x4`."""
+    """An example topology of a version, such as `v5p:4x4x4`."""
     target = TOPOLOGIES.get(version)
     shape = "x".join(["4"] * target.network.dims) if target else str(GPUS[version].domain)
     return f"{version}:{shape}"

@@ -1,6 +1,6 @@
-"""A mesh laid onto a torus of chips: which axis lies along which dimension, so that what talks most has the best links.
+"""Placements of a mesh on a torus of chips, such that the axes with the most traffic get the best links.
 
-Nothing here loops over devices but `Placement.coordinates`, which says where one is.
+Nothing here loops over devices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.primes import divisors
 
-MOST_PLACEMENTS = 4096
+MAX_PLACEMENTS = 4096
 
 
 class Slot(NamedTuple):
@@ -30,9 +30,9 @@ class Slot(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Torus:
-    """Chips in each dimension; devices on each chip, and tori alike, count as two more dimensions, the last.
+    """The chips in each dimension; the devices on each chip, and the tori, are two further dimensions.
 
-    A switch is a torus of one dimension. Tori (slices, NVLink domains) are connected by a network of another kind.
+    A switch is a torus of one dimension. Another network connects tori (slices, NVLink domains).
     """
 
     dims: tuple[int, ...]
@@ -49,18 +49,18 @@ class Torus:
 
     @property
     def letters(self) -> str:
-        """What dimensions are called, in the order of `lengths`."""
+        """The names of dimensions, in the order of `lengths`."""
         return "XYZ"[: len(self.dims)] + "CS"
 
     @property
     def text(self) -> str:
-        """As in the name of a target: `4x4x8`, or `4x4x8*2` for two slices."""
+        """The text in the name of a target: `4x4x8`, or `4x4x8*2` for two slices."""
         return "x".join(map(str, self.dims)) + (f"*{self.slices}" if self.slices > 1 else "")
 
     def box(self, devices: int) -> Torus:
-        """A part of it with so many devices, in as few slices, and as near to a whole torus, as there is.
+        """A part with so many devices, in as few slices and as close to a whole torus as possible.
 
-        Errors: UsageError where none has that number.
+        Errors: UsageError if no part has that number.
         """
         if devices == self.devices:
             return self
@@ -87,13 +87,13 @@ class Torus:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the axes of a mesh lie: for each its slots, the most major first."""
+    """A placement of mesh axes: for each axis its slots, the most major first."""
 
     torus: Torus
     slots: tuple[tuple[str, tuple[Slot, ...]], ...]
 
     def coordinates(self, position: int) -> tuple[int, ...]:
-        """Coordinates in the dimensions of the torus of a position of the mesh (row-major over its axes)."""
+        """The torus coordinates of a position of the mesh (row-major over its axes)."""
         found = [0] * len(self.torus.lengths)
         for _, slots in reversed(self.slots):
             for slot in reversed(slots):
@@ -102,7 +102,7 @@ class Placement:
         return tuple(found)
 
     def describe(self, name: str) -> str:
-        """Where an axis lies: `dimension 0 (8 of 8)`."""
+        """The placement of an axis as text: `dimension 0 (8 of 8)`."""
         parts = []
         for slot in dict(self.slots)[name]:
             letter, length = self.torus.letters[slot.dim], self.torus.lengths[slot.dim]
@@ -120,9 +120,9 @@ class Placement:
 
 
 def best_placement(mesh: Mesh, torus: Torus, seconds: Callable[[Placement], float]) -> Placement:
-    """The placement that `seconds` is least for, of equals one with few slots; the torus may be larger than the mesh.
+    """The placement with the least `seconds`, with few slots among equals; the torus may be larger than the mesh.
 
-    Errors: UsageError where the mesh fits in no way.
+    Errors: UsageError if the mesh does not fit.
     """
 
     def key(placement: Placement) -> tuple[float, int]:
@@ -132,7 +132,7 @@ def best_placement(mesh: Mesh, torus: Torus, seconds: Callable[[Placement], floa
     if found is None:
         axes = ", ".join(f"{name}={size}" for name, size in mesh.axes)
         raise UsageError(
-            f"a mesh of {axes} does not lie along the dimensions of a topology of {torus.text}",
+            f"a mesh of {axes} does not fit the dimensions of a topology of {torus.text}",
             hint="choose axes that are products of parts of the topology's dimensions",
             code=Code.TOPOLOGY,
         )
@@ -141,7 +141,7 @@ def best_placement(mesh: Mesh, torus: Torus, seconds: Callable[[Placement], floa
 
 @functools.lru_cache(maxsize=256)
 def placements(mesh: Mesh, torus: Torus) -> tuple[Placement, ...]:
-    """Ways to lay the axes along the dimensions. Axes take their parts in turn, those before nearest to each other."""
+    """All placements of the axes along the dimensions; earlier axes get nearer devices."""
     names = [name for name, _ in mesh.axes]
     found: dict[Placement, None] = {}
     for order in itertools.permutations(range(len(names))):
@@ -149,7 +149,7 @@ def placements(mesh: Mesh, torus: Torus) -> tuple[Placement, ...]:
         for taken in _fillings(tuple(sizes), torus.lengths, (1,) * len(torus.lengths)):
             by_axis = dict(zip(order, taken, strict=True))
             found[Placement(torus, tuple((names[i], by_axis[i]) for i in range(len(names))))] = None
-            if len(found) >= MOST_PLACEMENTS:
+            if len(found) >= MAX_PLACEMENTS:
                 return tuple(found)
     return tuple(found)
 
@@ -163,7 +163,7 @@ def _fillings(
     for parts in itertools.product(*map(divisors, left)):
         if math.prod(parts) != sizes[0]:
             continue
-        outermost = (len(parts) - 1, *range(len(parts) - 1))  # neighbours are in one slice
+        outermost = (len(parts) - 1, *range(len(parts) - 1))  # neighbors are in one slice
         slots = tuple(Slot(dim, parts[dim], strides[dim]) for dim in outermost if parts[dim] > 1)
         rest = tuple(n // part for n, part in zip(left, parts, strict=True))
         steps = tuple(s * part for s, part in zip(strides, parts, strict=True))

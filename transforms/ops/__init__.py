@@ -90,10 +90,10 @@ _TRAITS: dict[str, Traits] = {**{name: definition.traits for name, definition in
 
 
 def define(*definitions: OpDef) -> None:
-    """Add operations to the table, as those of a dialect of one's own; programs may have them from then on.
+    """Add operations to the table, for example those of your own dialect; programs may then contain them.
 
-    `docs/extending.md` has an example. Raises UsageError for an operation that is known already, or that names no
-    dialect.
+    `docs/extending.md` has an example. Raises UsageError for an operation that is already in the table, or whose name
+    has no dialect.
     """
     for definition in definitions:
         name = definition.name
@@ -108,7 +108,7 @@ def define(*definitions: OpDef) -> None:
 
 
 def forget(*names: str) -> None:
-    """Take operations out of the table again that `define` has added. Raises UsageError for others."""
+    """Remove operations that `define` has added from the table. Raises UsageError for others."""
     for name in names:
         if name not in _DEFINED:
             raise UsageError(f"operation '{name}' was not added by 'define'")
@@ -118,22 +118,22 @@ def forget(*names: str) -> None:
 
 
 def is_extended() -> bool:
-    """Whether there are operations that `define` has added."""
+    """Whether `define` has added operations."""
     return bool(_DEFINED)
 
 
 def every_row() -> OpTable:
-    """The rows of all operations that there are now, and those of custom calls, by the targets of these."""
+    """The rows of all operations by name, and of custom calls by target."""
     return OPS | CALLS
 
 
 def traits_of(name: str) -> Traits:
-    """What is known of all operations of a name; of those that are calls only what holds whatever they call."""
+    """The traits of all operations of a name; for custom calls, those that hold for any target."""
     return _TRAITS.get(name) or (OF_SHARDY if name.startswith("sdy.") else UNKNOWN)
 
 
 def traits_of_op(op: Operation | OpInfo) -> Traits:
-    """What is known of one operation: of a custom call, what is known of its target."""
+    """The traits of an operation; for a custom call, those of its target."""
     name = op.name
     if name != CUSTOM_CALL:
         return traits_of(name)

@@ -1,9 +1,9 @@
-"""`ApproxTopK`: the custom call that `jax.lax.approx_max_k` and `approx_min_k` make, found again after partitioning.
+"""`ApproxTopK`, the custom call of `jax.lax.approx_max_k` and `approx_min_k`, which is kept on shards.
 
-Arrays of one shape, of which the first is searched, are followed by as many scalars, what stands for "nothing". A
-function of the module says of two elements which comes first. Where the dimension searched is split, the same call
-searches each shard, and that function puts the best of all in order. What is found is no worse than what one call
-finds, as it is approximate within shards only.
+Its operands are arrays of one shape, of which the first is searched, and a neutral scalar for each. A function of the
+module compares two elements. If the searched dimension is split, the same call searches each shard, and the function
+orders the best of all shards. The result is at least as good as that of one call, since only the searches within shards
+are approximate.
 
 Source: XLA's `ApproxTopK` (Chern et al., TPU-KNN: K nearest neighbor search at peak FLOP/s, arXiv 2206.14286).
 """
@@ -30,7 +30,7 @@ _CONFIG, _COMPARATOR = "mhlo.backend_config", "called_computations"
 
 
 def _config(info: OpInfo) -> dict[str, ir.Attribute]:
-    """What the call says, by name. Raises AnnotationError for one that does not say what it searches and how."""
+    """The configuration of the call. Raises AnnotationError if it is incomplete."""
     given = info.attributes.get(_CONFIG)
     found = as_dictionary(given) if isinstance(given, ir.DictAttr) else {}
     for name in ("reduction_dim", "top_k"):
@@ -49,9 +49,9 @@ def _config(info: OpInfo) -> dict[str, ir.Attribute]:
 
 
 def _searched(info: OpInfo, config: dict[str, ir.Attribute]) -> int:
-    """The dimension that is searched; one below 0 counts from the last.
+    """The searched dimension; negative ones count from the last.
 
-    Raises AnnotationError for one there is not, and for operands and results that do not fit each other.
+    Raises AnnotationError for an invalid dimension, and for operands and results that do not match.
     """
     rank = info.operands[0].rank if info.operands else 0
     dim = int(config["reduction_dim"].value)
@@ -67,7 +67,7 @@ def _searched(info: OpInfo, config: dict[str, ir.Attribute]) -> int:
 
 
 def _check_types(info: OpInfo, dim: int) -> None:
-    """Raises AnnotationError if what is searched, what stands for nothing and what is found do not fit each other."""
+    """Raises AnnotationError unless the arrays, the neutral scalars and the results match."""
     shape, elements = info.operands[0].shape, [type_.element for type_ in info.results]
     taken = [*((shape, element) for element in elements), *(((), element) for element in elements)]
     found = info.results[0].shape if info.results else ()
@@ -88,7 +88,7 @@ def _check_types(info: OpInfo, dim: int) -> None:
 
 
 def _comparator(op: LocalOp) -> Block:
-    """The block that says of two elements of each array which comes first. Raises AnnotationError if there is none."""
+    """The block that compares two elements of each array. Raises AnnotationError if there is none."""
     (called,) = op.ir.attributes[_COMPARATOR]
     block = function_block(op.ir, called.value) if isinstance(called, ir.FlatSymbolRefAttr) else None
     expected = [type_.element for type_ in op.info.results for _ in range(2)]
@@ -102,7 +102,7 @@ def _comparator(op: LocalOp) -> Block:
 
 
 def _order(op: LocalOp) -> Body:
-    """Whether one element comes before another. Outside of a program, where only what is sent counts, in any order."""
+    """Whether one element comes before another; any order if there is no module, as for counting."""
     emit = op.emit
     if op.ir.parent is None:
         return lambda arguments: [emit.compare(arguments[0], "LT", arguments[1])]
@@ -111,7 +111,7 @@ def _order(op: LocalOp) -> Body:
 
 
 def approximate_top_k_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the one searched pass through; along that, the best of all shards are brought together."""
+    """All dimensions except the searched one pass through; along that, the best of all shards are gathered."""
     count = len(info.results)
     shape = info.operands[0].shape
     searched = _searched(info, _config(info))
@@ -126,7 +126,7 @@ def approximate_top_k_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_approximate_top_k(op: LocalOp) -> None:
-    """As `chlo.top_k`: the best of each shard are gathered, and the best of these are the result."""
+    """As for `chlo.top_k`: the best of each shard are gathered, and the best of these are the result."""
     config = _config(op.info)
     dim = _searched(op.info, config)
     axes = op.operand_axes(0, dim)
@@ -157,7 +157,7 @@ def localize_approximate_top_k(op: LocalOp) -> None:
 
 
 def _search(op: LocalOp, config: dict[str, ir.Attribute], dim: int, wanted: int) -> list[Value]:
-    """The `wanted` best elements of this device's shard, by the call itself; all of them as they are."""
+    """The `wanted` best elements of this device's shard, found by the call itself; the whole shard if it is smaller."""
     emit, count = op.emit, len(op.info.results)
     if wanted == op.local_operand(0).shape[dim]:
         return op.operands[:count]

@@ -1,7 +1,7 @@
-"""Calls of Python: one device makes each with whole values and all get its results, or every device on its part.
+"""Python callbacks: one device calls with whole values and all get its results, or every device calls with its shard.
 
-In a manual computation devices that differ along its axes make calls of their own, as what they hold is their own: one
-makes each for those that differ along free axes only.
+In a manual computation, devices that differ along manual axes make separate calls; one device calls for those that
+differ only along the other axes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _CAUSE = "results of a Python callback, which one device calls, are needed on al
 
 
 def one_call_rule(info: OpInfo) -> OpShardingRule:
-    """Every operand is needed whole, and every result is."""
+    """Every operand and result is whole."""
     return whole(info)
 
 
 def each_call_rule(info: OpInfo) -> OpShardingRule:
-    """Every device calls with its part of each operand, whatever that is; not with padding, which has no meaning."""
+    """Every device calls with its shard of each operand, except for shards with padding, which has no meaning."""
     builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results])
     for index, type_ in enumerate(info.operands):
         for dim, size in enumerate(type_.shape):
@@ -41,7 +41,7 @@ def each_call_rule(info: OpInfo) -> OpShardingRule:
 
 
 def transfer_rule(info: OpInfo) -> OpShardingRule:
-    """As a call's. Raises Unsupported for what is sent to other devices."""
+    """The rule of a callback. Raises Unsupported for transfers to other devices."""
     if not is_host_transfer(info.attributes):
         raise Unsupported(
             "communicates between devices",
@@ -52,7 +52,7 @@ def transfer_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_one_call(op: LocalOp) -> None:
-    """A branch that only one of the devices takes that hold the same; what it returns is summed with zeros."""
+    """A branch that one device of each group of replicas takes; its results are summed with zeros."""
     emit = op.emit
     axes = emit.free_axes()
     device = _device(op.ir)
@@ -77,10 +77,10 @@ def localize_one_call(op: LocalOp) -> None:
 
 
 def _call(op: LocalOp, here: Value, used: list[int]) -> list[Value]:
-    """These results as what carries them, from the device that makes the call, as `here` says.
+    """The results as integers, from the device for which `here` is true.
 
-    All other devices have zeros, and the token that the call waits for. XLA does not take branches that have and return
-    a token and nothing else: these return the condition, too.
+    All other devices have zeros, and the token for which the call waits. XLA refuses branches with only a token: these
+    return the condition, too.
     """
     emit = op.emit
     returned = [carrier for index in used for carrier in carriers(op.info.results[index])]
@@ -104,7 +104,7 @@ def _is_tensor(value: Value) -> bool:
 
 
 def _device(op: Operation) -> int | None:
-    """The partition that the program wants to make the call."""
+    """The partition that the program names for the call."""
     if CALL_DEVICE not in op.attributes:
         return None
     device = int(ir.IntegerAttr(op.attributes[CALL_DEVICE]).value)
@@ -113,7 +113,7 @@ def _device(op: Operation) -> int | None:
 
 
 def _nothing(op: LocalOp, type_: TensorType) -> Value:
-    """What a device has of it that does not make the call."""
+    """The value on devices that do not make the call."""
     if type_.is_tensor:
         return op.emit.constant(type_, "zero")
     tokens = [value for value, given in zip(op.operands, op.info.operands, strict=True) if given == type_]
@@ -135,4 +135,4 @@ OPS = op_table(
 CALLS = op_table(
     OpDef(name, one_call_rule, localize_one_call, replicable=False, traits=_TRAITS) for name in sorted(ONE_CALLS)
 )
-"""The same for the custom calls that are more than themselves on smaller types, by target."""
+"""The localizers of custom calls, by target."""

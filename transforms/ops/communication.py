@@ -1,7 +1,7 @@
-"""What devices say to each other and ask about themselves: only in manual computations, where the user writes it.
+"""Collectives and partition ids written by the user, which occur only in manual computations.
 
-There these operations work along manual axes; free axes may split any dimension that they do not put together or
-take apart, and their groups name all devices already, so they stay as they are.
+There these operations work along manual axes. The other axes may split any dimension that they do not concatenate or
+split. Their groups name all devices, so they stay unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 
 def _along(*attributes: str) -> RuleFunction:
-    """The rule of an operation that passes all dimensions through but those that its attributes name."""
+    """The rule of an operation that passes through all dimensions except those in its attributes."""
 
     def rule(info: OpInfo) -> OpShardingRule:
         whole = {info.integer(name) for name in attributes}
@@ -24,7 +24,7 @@ def _along(*attributes: str) -> RuleFunction:
             [t.shape for t in info.operands], [t.shape for t in info.results], stage=Stage.ELEMENTWISE
         )
         operands, results = range(len(info.operands)), range(len(info.results))
-        for index, type_ in zip(results, info.operands, strict=False):  # an operand without a result says who sends
+        for index, type_ in zip(results, info.operands, strict=False):  # an operand without a result names the sender
             for dim, size in enumerate(type_.shape):
                 if dim not in whole:
                     given, made = ([dim if i == index else None for i in which] for which in (operands, results))

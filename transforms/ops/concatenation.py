@@ -1,4 +1,4 @@
-"""concatenate: parts side by side along a dimension, and slices of one value put together again.
+"""concatenate, and joined slices of one value.
 
 All other dimensions pass through.
 """
@@ -23,12 +23,12 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
 
-# One in so many elements of a dimension is little.
+# An operand with at most this fraction of the dimension is small.
 _SMALL = 4
 
 
 def concatenate_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the concatenated one pass through; that stays split, with all operands that are not little."""
+    """All dimensions except the concatenated one pass through; that is split for all operands that are not small."""
     dim = info.integer("dimension")
     sizes = [t.shape[dim] for t in info.operands]
     large = [_SMALL * size > sum(sizes) for size in sizes]
@@ -43,7 +43,7 @@ def other_concatenate_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
 
 
 def _concatenate_rule(info: OpInfo, split: list[bool]) -> OpShardingRule:
-    """`split` says which operands are split along the concatenated dimension, where the result is."""
+    """`split` are the operands that are split along the concatenated dimension, like the result."""
     result, concatenated = info.results[0], info.integer("dimension")
     builder = RuleBuilder([t.shape for t in info.operands], [result.shape], stage=Stage.ELEMENTWISE)
     for dim, size in enumerate(result.shape):
@@ -56,7 +56,7 @@ def _concatenate_rule(info: OpInfo, split: list[bool]) -> OpShardingRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _OperandRun:
-    """An operand of a concatenation, or several of them side by side: `size` elements from `start` of the result."""
+    """One or several adjacent operands of a concatenation: `size` elements from `start` of the result."""
 
     start: int
     size: int
@@ -65,10 +65,10 @@ class _OperandRun:
 
 
 def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_OperandRun]:
-    """The parts that a concatenation over `count` shards is made of, each with its exchange.
+    """The parts of a concatenation over `count` shards, each with its exchange.
 
-    Split operands are one part where that sends less than each by itself: what a device sends of two operands to
-    another is then one message.
+    Split operands are one part if that sends less than separate ones, since messages of two operands between the same
+    devices are merged.
     """
     dim = info.integer("dimension")
     sizes = [t.shape[dim] for t in info.operands]
@@ -97,7 +97,7 @@ def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_OperandRun]:
 
 
 def localize_concatenate(op: LocalOp) -> None:
-    """Of operands that are split each device fetches what belongs to its part; of the others it has it."""
+    """Each device fetches the elements of its shard from split operands; it has those of other operands."""
     dim, emit, result = op.info.integer("dimension"), op.emit, op.local_result(0)
     axes = op.result_shardings[0].dims[dim].axes
     if not axes:
@@ -125,9 +125,9 @@ def localize_concatenate(op: LocalOp) -> None:
 
 
 def _fetched(op: LocalOp, part: _OperandRun, dim: int, axes: Axes) -> Value:
-    """This device's part of the result, as far as it is made of that."""
+    """This device's shard of the result, as far as its elements come from this part."""
     emit, exchange = op.emit, part.exchange
-    cause = op.cause("'stablehlo.concatenate' puts parts beside each other: shards send what belongs to others")
+    cause = op.cause("'stablehlo.concatenate' along a split dimension: shards exchange elements that belong to others")
     value = join_dim(emit, [op.operands[index] for index in part.operands], dim)
     if op.operand_axes(part.operands[0], dim):
         return redistribute(emit, value, dim, axes, axes, exchange, cause)
@@ -136,7 +136,7 @@ def _fetched(op: LocalOp, part: _OperandRun, dim: int, axes: Axes) -> Value:
 
 
 def joined_slices_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the sliced one pass through; that stays split."""
+    """All dimensions except the sliced one pass through; that stays split."""
     operand, result = info.operands[0].shape, info.results[0].shape
     builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE)
     for dim, size in enumerate(result):
@@ -146,7 +146,7 @@ def joined_slices_rule(info: OpInfo) -> OpShardingRule:
 
 
 def _joined_slices(info: OpInfo, count: int) -> Exchange:
-    """Each part of a slice that a shard holds is a range of the result."""
+    """The part of each slice in a shard, as a range of the result."""
     dim = info.integer(JOINED_DIMENSION)
     size, length = info.operands[0].shape[dim], -(-info.results[0].shape[dim] // count)
     holds: list[Range] = []
@@ -163,14 +163,14 @@ def _joined_slices(info: OpInfo, count: int) -> Exchange:
 
 
 def localize_joined_slices(op: LocalOp) -> None:
-    """Each device fetches the elements of its part of the result; where it has all, it takes the slices itself."""
+    """Each device fetches the elements of its shard of the result; if it has the whole value, it slices locally."""
     dim = op.info.integer(JOINED_DIMENSION)
     axes = op.operand_axes(0, dim)
     if not axes:
         ranges = zip(op.info.ints(JOINED_STARTS), op.info.ints(JOINED_LIMITS), strict=True)
         op.replace([join_dim(op.emit, [slice_dim(op.emit, op.operands[0], dim, a, b - a) for a, b in ranges], dim)])
         return
-    cause = op.cause("slices are put together again: shards give each other what moves")
+    cause = op.cause("slices are joined: shards exchange the elements that move")
     exchange = _joined_slices(op.info, size_of(axes))
     op.replace([redistribute(op.emit, op.operands[0], dim, axes, axes, exchange, cause)])
 
@@ -187,5 +187,5 @@ OPS = op_table(
     ]
 )
 
-# Targets of custom calls of ours, which one stage puts in and a later one takes out.
+# Targets of internal custom calls, which one stage inserts and a later one replaces.
 OWN_CALLS = op_table([OpDef(JOINED_SLICES, joined_slices_rule, localize_joined_slices, replicable=False)])

@@ -43,7 +43,7 @@ def dot_general_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_dot_general(op: LocalOp) -> None:
-    """Padding along contracted dimensions is made zero on both sides: 0 times unknown may be NaN."""
+    """Zero the padding along contracted dimensions on both sides, since 0 times unknown content may be NaN."""
     for operand in range(2):
         for factor in op.reduction_factors():
             dim = op.operand_dim(operand, factor)
@@ -53,10 +53,9 @@ def localize_dot_general(op: LocalOp) -> None:
 
 
 def ragged_dot_rule(info: OpInfo) -> OpShardingRule:
-    """As dot_general; of the dimension in groups every device has parts of some, and the groups are whole.
+    """As for dot_general; along the grouped dimension, a device has parts of some groups, and groups are not split.
 
-    Sizes that differ from row to row (a tensor of them, not a list) make everything whole but the free dimensions
-    of the right side.
+    With sizes that differ by row (a tensor instead of a list), only the free dimensions of the right side are split.
     """
     numbers = chlo.RaggedDotDimensionNumbers(info.attributes["ragged_dot_dimension_numbers"])
     lhs, rhs, sizes = (t.shape for t in info.operands)
@@ -65,7 +64,7 @@ def ragged_dot_rule(info: OpInfo) -> OpShardingRule:
     batch = list(zip(numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions, strict=True))
     contracted = list(zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True))
     builder = RuleBuilder([lhs, rhs, sizes], [info.results[0].shape])
-    # Groups of what is contracted are the leading dimension of the result.
+    # Groups of the contracted dimension are the leading dimension of the result.
     out = 1 if any(left in numbers.lhs_ragged_dimensions for left, _ in contracted) else 0
     for left, right in batch:
         builder.factor([left, right, None], [out], lhs[left], NEED_REPLICATION if left in ragged else PASS_THROUGH)
@@ -85,7 +84,7 @@ def ragged_dot_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_ragged_dot(op: LocalOp) -> None:
-    """As dot_general, with groups as large as the parts of them that this device has."""
+    """As for dot_general, with the sizes of the groups' parts on this device."""
     numbers = chlo.RaggedDotDimensionNumbers(op.info.attributes["ragged_dot_dimension_numbers"])
     (dim,) = numbers.lhs_ragged_dimensions
     axes = op.operand_axes(0, dim)
@@ -95,7 +94,7 @@ def localize_ragged_dot(op: LocalOp) -> None:
 
 
 def _sizes_here(emit: Emitter, sizes: Value, axes: Axes, size: int) -> Value:
-    """Sizes of the parts in this device's shard of groups one after the other in a dimension of `size` elements."""
+    """The sizes of the parts of consecutive groups in this device's shard of a dimension of `size` elements."""
     type_, local = sizes.type, -(-size // size_of(axes))
     ends = _running_sum(emit, sizes)
     places = [emit.binary("subtract", ends, sizes), ends]
@@ -108,7 +107,7 @@ def _sizes_here(emit: Emitter, sizes: Value, axes: Axes, size: int) -> Value:
 
 
 def _running_sum(emit: Emitter, values: Value) -> Value:
-    """The sum of all elements of a list up to each one."""
+    """The prefix sums of a list."""
     type_ = values.type
     square = TensorType(type_.shape * 2, type_.element)
     places = [emit.op("stablehlo.iota", [], [square.of_element("i32")], iota_dimension=emit.i64(dim)) for dim in (0, 1)]
@@ -130,7 +129,7 @@ def vector_dot_flops(info: OpInfo) -> float:
 
 
 def ragged_dot_flops(info: OpInfo) -> float:
-    """Every element of the left side meets the free dimensions of the right side once, whatever group it is in."""
+    """Every element of the left side is multiplied with the free dimensions of the right side of its group."""
     numbers = chlo.RaggedDotDimensionNumbers(info.attributes["ragged_dot_dimension_numbers"])
     shared = {
         *numbers.rhs_contracting_dimensions,

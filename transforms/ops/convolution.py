@@ -1,4 +1,4 @@
-"""convolution: contraction over input features and the taps of the kernel, with windows that move over space."""
+"""convolution: contraction over input features and kernel taps, with windows over spatial dimensions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gspmd.transforms.ir.operations import Value
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
+from gspmd.transforms.ops.windows import ShardOffset, Window, WindowRange, cut, set_padding, windows_of, without_cuts
 
 
 def convolution_rule(info: OpInfo) -> OpShardingRule:
     """Batch and output features pass through, input features leave partial sums.
 
-    Groups pass through, major to what is within a group. Of a spatial dimension, input and result are split alike and
-    windows are fetched, or, where the kernel is the larger one (as in the gradient of weights), input and kernel are,
-    which leaves partial sums.
+    Groups pass through, as the major part of a dimension. Along a spatial dimension, input and result are split alike
+    and windows are fetched. If the kernel is larger than the result, as in the gradient of weights, input and kernel
+    are split, and the result is partial.
     """
     numbers = _numbers(info)
     lhs, rhs, result = info.operands[0].shape, info.operands[1].shape, info.results[0].shape
@@ -63,7 +63,7 @@ def _windows(info: OpInfo) -> list[Window]:
 
 
 def _groups(info: OpInfo) -> tuple[str, int, int]:
-    """The attribute that has the number of groups, that number, and the dimension of the input that they divide."""
+    """The attribute with the number of groups, that number, and the dimension of the input that the groups divide."""
     numbers = _numbers(info)
     batches = info.integer("batch_group_count", 1)
     if batches > 1:
@@ -72,9 +72,9 @@ def _groups(info: OpInfo) -> tuple[str, int, int]:
 
 
 def _add_features(builder: RuleBuilder, info: OpInfo) -> None:
-    """The factors of batch and features. A dimension with groups is the groups, then what is in each.
+    """The factors of batch and features. A dimension with groups has two factors: the groups and their elements.
 
-    Shards of groups are of whole ones, so that only groups of one element each are split unevenly.
+    Shards contain whole groups, so only groups of one element are split unevenly.
     """
     numbers = _numbers(info)
     batch, feature = numbers.input_batch_dimension, numbers.input_feature_dimension
@@ -100,9 +100,9 @@ def _add_features(builder: RuleBuilder, info: OpInfo) -> None:
 
 
 def localize_convolution(op: LocalOp) -> None:
-    """Convolve on each device what its windows span of the input, with its share of the groups.
+    """Convolve, on each device, the part of the input that its windows span, with its share of the groups.
 
-    Padding along contracted features is made zero on both sides, because zero times what is unspecified may be NaN.
+    Padding along contracted features is zeroed on both sides, because zero times unspecified content may be NaN.
     """
     numbers = _numbers(op.info)
     features = numbers.input_feature_dimension, numbers.kernel_input_feature_dimension
@@ -127,9 +127,9 @@ def localize_convolution(op: LocalOp) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Taps:
-    """Of a device's taps along a dimension of the kernel those from `begin` to `end`.
+    """The taps from `begin` to `end` of a device's part of a kernel dimension.
 
-    They are there on the first `holders` devices along `axes`; on all if there are no `axes`.
+    They exist on the first `holders` devices along `axes`, or on all if there are no `axes`.
     """
 
     begin: int
@@ -139,9 +139,9 @@ class _Taps:
 
 
 def _taps(op: LocalOp, dim: int) -> list[_Taps]:
-    """The taps of a dimension of the kernel, in parts that a device has all or nothing of.
+    """The taps of a kernel dimension, in parts that a device has either completely or not at all.
 
-    What is not there must not be multiplied: the input has elements at its places, and zero times NaN counts.
+    Missing taps must not be multiplied as zeros, because zero times NaN of the input is NaN.
     """
     taps, local, axes = op.info.operands[1].shape[dim], op.local_operand(1).shape[dim], op.operand_axes(1, dim)
     if local * size_of(axes) == taps:
@@ -154,7 +154,7 @@ def _taps(op: LocalOp, dim: int) -> list[_Taps]:
 
 
 def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) -> Value:
-    """The operation with these taps only, zero where they are not there."""
+    """The operation with only these taps; zero on devices without them."""
     emit, (value, kernel), numbers, windows = op.emit, op.operands, _numbers(op.info), list(windows)
     for index, taps in enumerate(part):
         source, dim = numbers.input_spatial_dimensions[index], numbers.kernel_spatial_dimensions[index]
@@ -178,20 +178,20 @@ def _convolved(op: LocalOp, windows: Sequence[Window], part: Sequence[_Taps]) ->
 
 
 def _reversed(info: OpInfo) -> list[int]:
-    """The kernel's dimensions whose taps are in reverse order."""
+    """The kernel dimensions with reversed taps."""
     given = info.ints("window_reversal")
     return [d for d, there in zip(_numbers(info).kernel_spatial_dimensions, given, strict=False) if there]
 
 
 def _reverse_kernel(op: LocalOp, dims: list[int]) -> None:
-    """Reverse the kernel by an operation: XLA forgets that it is reversed where a convolution becomes a dot."""
+    """Reverse the kernel by a separate operation, because XLA ignores the reversal if a convolution becomes a dot."""
     type_ = op.local_operand(1)
     op.operands[1] = op.emit.op("stablehlo.reverse", [op.operands[1]], [type_], dimensions=op.emit.i64s(dims))
     del op.ir.attributes["window_reversal"]
 
 
 def _fetch(op: LocalOp, index: int, window: Window) -> Window:
-    """Make the input what this device's windows and taps span of a spatial dimension, and say how they move."""
+    """Fetch the part of the input that this device's windows and taps span; returns the windows over it."""
     reach = _reach(op.info, index, window, op.operand_shardings, op.result_shardings)
     if reach is None:
         return window
@@ -200,8 +200,8 @@ def _fetch(op: LocalOp, index: int, window: Window) -> Window:
     return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
 
 
-def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, results: Shardings) -> Reach | None:
-    """What a device reads of a spatial dimension, None where that is what it has."""
+def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, results: Shardings) -> WindowRange | None:
+    """The range of a spatial dimension that a device reads; None if that is its shard."""
     numbers = _numbers(info)
     source, target = numbers.input_spatial_dimensions[index], numbers.output_spatial_dimensions[index]
     kernel = numbers.kernel_spatial_dimensions[index]
@@ -215,13 +215,13 @@ def _reach(info: OpInfo, index: int, window: Window, operands: Shardings, result
     if kernel in _reversed(info):
         # The last taps come first.
         begin, step = begin + (window.taps - taps) * window.dilation, -step
-    return Reach(
+    return WindowRange(
         info.operands[0].shape[source],
         axes,
         window.spread,
         begin,
         (count - 1) * window.stride + (taps - 1) * window.dilation + 1,
-        tuple(Shift(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
+        tuple(ShardOffset(a, s) for a, s in ((of_windows, window.stride * count), (of_taps, step)) if a),
     )
 
 
@@ -230,7 +230,7 @@ def _zero(op: LocalOp) -> Value:
 
 
 def convolution_flops(info: OpInfo) -> float:
-    """Products with elements of the input only: those with padding and between dilated elements are left out."""
+    """The multiplications with elements of the input, without those of padding and dilation."""
     numbers = stablehlo.ConvDimensionNumbers(info.attributes["dimension_numbers"])
     kernel, result = info.operands[1].shape, info.results[0].shape
     pairs = 1
@@ -250,12 +250,12 @@ def convolution_flops(info: OpInfo) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _pairs(size: int, kernel: int, result: int, stride: int, low: int, spread: int, dilation: int) -> int:
-    """Pairs of a window position and a kernel element that meet an element of the input, along one dimension."""
+    """The number of pairs of a window and a tap that read an element of the input, along one dimension."""
     if not size:
         return 0
     end = (size - 1) * spread
     count = 0
-    # Positions are stride * o + dilation * k - low. The shorter of the two is walked, the longer counted.
+    # Positions are stride * o + dilation * k - low. This iterates over the shorter range and counts the longer one.
     walk, step, number = (dilation, stride, result) if kernel <= result else (stride, dilation, kernel)
     walked = min(kernel, result)
     every = max(1, -(-walked // MAX_COUNTED_PLACES))
@@ -268,7 +268,7 @@ def _pairs(size: int, kernel: int, result: int, stride: int, low: int, spread: i
 
 
 def _multiples(offset: int, step: int, first: int, last: int, of: int) -> int:
-    """How many of `offset + step * o`, for every o from `first` to `last`, are multiples of `of`."""
+    """The number of o from `first` to `last` for which `offset + step * o` is a multiple of `of`."""
     common = math.gcd(step, of)
     if offset % common:
         return 0

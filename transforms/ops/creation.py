@@ -1,4 +1,4 @@
-"""Operations that make something of nothing: constants, iota, tokens. Each device makes its own part."""
+"""Operations without operands: constants, iota, tokens. Each device computes its own shard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
 
 def creation_rule(info: OpInfo) -> OpShardingRule:
-    """One factor a dimension, split as the use asks."""
+    """One factor per dimension, with any sharding."""
     builder = RuleBuilder([], [info.results[0].shape], stage=Stage.ELEMENTWISE)
     for dim, size in enumerate(info.results[0].shape):
         builder.factor([], [dim], size)
@@ -29,7 +29,7 @@ def token_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_constant(op: LocalOp) -> None:
-    """A uniform constant shrinks; any other is made whole on every device, which cuts out its part."""
+    """A uniform constant gets a smaller type; any other is created whole on every device and sliced."""
     if op.info.results[0].element.startswith("complex<"):
         op.replace([_complex_constant(op)])
         return
@@ -47,7 +47,7 @@ _UNIFORM_COMPLEX = re.compile(r"dense<\(([^,()]+),([^,()]+)\)>")
 
 
 def _complex_constant(op: LocalOp) -> Value:
-    """As above, without the attribute, which the bindings cannot represent."""
+    """The same without the attribute, which the bindings cannot represent."""
     local = op.local_result(0)
     uniform = _UNIFORM_COMPLEX.search(str(op.ir.attributes["value"]))
     if uniform is None:
@@ -62,7 +62,7 @@ def _complex_constant(op: LocalOp) -> Value:
 def localize_iota(op: LocalOp) -> None:
     """Count from the shard's offset along the iota dimension.
 
-    Positions are added as integers and converted once: a short float type would round both terms of the sum.
+    Positions are added as integers and converted once, because a short float type would round both terms.
     """
     dim = op.info.integer("iota_dimension")
     result, axes = op.local_result(0), op.result_shardings[0].dims[dim].axes

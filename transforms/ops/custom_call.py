@@ -1,4 +1,4 @@
-"""custom_call: refused without a rule by the user, except for targets whose meaning is known."""
+"""custom_call: refused without a rule from the user, except for known targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gspmd.transforms.ops.traits import PLAIN, UNKNOWN, Traits
 
 
 def _batched_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the last pass through."""
+    """All dimensions except the last pass through."""
     shape = info.operands[0].shape
     builder = RuleBuilder([shape], [t.shape for t in info.results])
     for dim, size in enumerate(shape[:-1]):
@@ -27,9 +27,9 @@ def _batched_rule(info: OpInfo) -> OpShardingRule:
 
 
 def _matrix_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions before the matrices pass through, which the first operand has two of.
+    """The batch dimensions, before the two matrix dimensions of the first operand, pass through.
 
-    Evenly: a solver may not end on unknown padding.
+    Only evenly: a solver may not terminate on unknown padding.
     """
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
     builder = RuleBuilder(operands, results)
@@ -41,7 +41,7 @@ def _matrix_rule(info: OpInfo) -> OpShardingRule:
 
 
 def _sparse_rule(info: OpInfo) -> OpShardingRule:
-    """Columns of a dense matrix, the last operand, go each alone; rows of the sparse one are on every device."""
+    """The columns of the dense matrix, the last operand, pass through; the sparse one is replicated."""
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
     builder = RuleBuilder(operands, results)
     if len(results[0]) == 2:
@@ -49,37 +49,37 @@ def _sparse_rule(info: OpInfo) -> OpShardingRule:
     return builder.build()
 
 
-# CHLO operations travel as calls of these targets in portable artifacts.
+# CHLO operations are calls of these targets in portable artifacts.
 _POINTWISE = "acos acosh asin asinh atanh cosh erf sinh tan"
 _RULES: dict[str, RuleFunction] = {f"mhlo.{name}": elementwise_rule for name in _POINTWISE.split()}
 _RULES["mhlo.topk"] = _batched_rule
-# 64-bit elements in two halves, as XLA makes them for TPUs.
+# 64-bit elements in two halves, as XLA represents them for TPUs.
 _RULES |= dict.fromkeys(("X64Combine", "X64SplitHigh", "X64SplitLow"), elementwise_rule)
-# Linear algebra as JAX calls it on TPU, without a word on batches, and what XLA makes of that.
+# Linear algebra as JAX calls it on TPUs, without batch dimensions in attributes, and XLA's internal forms of it.
 _SOLVERS = """Cholesky CompactWyHelper Eigh InvertDiagBlocksLowerTriangular InvertDiagBlocksUpperTriangular
               LuDecomposition ProductOfElementaryHouseholderReflectors Qr QrDecompositionBlock"""
 _RULES |= dict.fromkeys(_SOLVERS.split(), _matrix_rule)
 # The product of a sparse matrix in compressed rows, as `jax.experimental.sparse` calls it on CPU.
 _RULES["cpu_csr_sparse_dense_ffi"] = _sparse_rule
-# What only says where a value is to be, how it is to be laid out there, or whose it is.
+# Calls that only set the memory, the layout or the owner of a value.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement xla.megascale.provide_metadata"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
 _OF_FUNCTIONS = op_table([OpDef(CUSTOM_PARTITIONING, refuse_without_functions, replicable=False, traits=UNKNOWN)])
-# Calls of which more is known than a rule, by target.
+# Calls with more than a rule, by target.
 CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS, COLLECTIVE_CALLS, _OF_FUNCTIONS))
 _RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CALLS.items()}
-# What these calls are is known; where a placement stands says something, so that it stays there.
+# Known calls; a placement has a meaning at its position, so it is not moved.
 TRAITS_OF_CALLS: dict[str, Traits] = {
     **dict.fromkeys(_RULES, PLAIN),
     **dict.fromkeys(_PLACEMENT.split(), Traits(pure=False, placement=True)),
     **dict.fromkeys(CALLBACK_RULES, UNKNOWN),
     **{target: definition.traits for target, definition in CALLS.items()},
 }
-"""What is known of custom calls, by target. Any other may ask which device it runs on, or talk to others."""
+"""The traits of custom calls, by target. Any other call may depend on its device or communicate."""
 
 
 def custom_call_rule(info: OpInfo) -> OpShardingRule:
-    """The target's rule. Raises Unsupported for targets whose meaning is not known."""
+    """The rule of the target. Raises Unsupported for unknown targets."""
     target = info.text("call_target_name")
     rule = _RULES.get(target)
     if rule is None or (info.calls_functions and target not in CALLS):

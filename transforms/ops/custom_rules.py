@@ -1,4 +1,4 @@
-"""Sharding rules that users write: on an operation in the IR, or for the target of a custom call."""
+"""Sharding rules from users: on an operation in the IR, or for the target of a custom call."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from gspmd.transforms.parsing.mlir import located
 RULE = "sdy.sharding_rule"
 _FRONTEND, _BATCH = "mhlo.frontend_attributes", "num_batch_dims"
 CUSTOM_PARTITIONING = "CustomSPMDPartitioning"
-"""The target of calls that functions of Python split: those of `jax.experimental.custom_partitioning`."""
+"""The target of calls of `jax.experimental.custom_partitioning`, which have Python partitioning functions."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SplitCall:
-    """What a call becomes: a program of one device, and how it takes operands and leaves results.
+    """The replacement of a call: a per-device program, with the shardings of its operands and results.
 
-    `program` is the text of a module whose @main works on local shapes; its collectives name partitions of the whole
-    mesh. Shardings divide.
+    `program` is the text of a module whose @main has local shapes; its collectives name partitions of the whole mesh.
+    Shardings are even.
     """
 
     program: str
@@ -42,41 +42,41 @@ class SplitCall:
 
 
 class CallPartitioner(abc.ABC):
-    """Functions that split the custom calls of a target, for a program that comes with such functions.
+    """Partitioning functions for the custom calls of a target.
 
-    Shardings, of operands and of results, are over a mesh of their own, of all devices. Those given divide; to an
-    `inference` they are open where propagation may still change them.
+    Shardings of operands and results are over the functions' own mesh of all devices. Given shardings are even; for an
+    `inference`, dimensions that propagation may still change are open.
     """
 
     mesh: Mesh
 
     @abc.abstractmethod
     def rule(self, info: OpInfo) -> OpShardingRule:
-        """What propagation may do at a call, by factors or by an `inference`."""
+        """The rule of a call for propagation, with factors or an `inference`."""
 
     @abc.abstractmethod
     def split(
         self, info: OpInfo, operands: tuple[TensorSharding, ...], results: tuple[TensorSharding, ...], held: Axes
     ) -> SplitCall:
-        """What becomes of a call for the shardings that were found; manual computations around it hold axes."""
+        """The replacement of a call for the derived shardings; `held` are the manual axes around it."""
 
 
 RuleSource = str | Callable[[OpInfo], str] | CallPartitioner
-"""The text of a rule, a function that gives it for an operation, or functions that split the call themselves."""
+"""The text of a rule, a function that returns it for an operation, or partitioning functions."""
 
 
 def written_rule(info: OpInfo) -> OpShardingRule | None:
-    """The rule that stands on an operation, if one does. Raises AnnotationError with the reason if it is wrong."""
+    """The rule written on an operation, if any. Raises AnnotationError with the reason if it is wrong."""
     written = info.attributes.get(RULE)
     return None if written is None else parse_rule(str(written), *_shapes(info))
 
 
 def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
-    """The rule as far as the same operation on smaller tensors follows it.
+    """The rule, restricted to factors along which the same operation on smaller tensors is correct.
 
-    It must not see padding, of which it knows nothing, and a kernel that is compiled for its shapes takes no smaller
-    tensors. Factors that would have to communicate are computed whole, and so are those that pass through to some
-    results only, which JAX writes for dimensions that nothing is said of.
+    An opaque call must not read padding, and a kernel compiled for its shapes accepts no smaller tensors. Factors that
+    would need communication are not split, and neither are factors of only some results, which JAX writes for
+    dimensions without information.
     """
     target = info.text("call_target_name")
     if target == CUSTOM_PARTITIONING:
@@ -94,9 +94,9 @@ def executable_rule(info: OpInfo, rule: OpShardingRule) -> OpShardingRule:
 
 
 def refuse_without_functions(info: OpInfo) -> NoReturn:
-    """The rule of a call of `jax.experimental.custom_partitioning` where its functions are not at hand."""
+    """The rule of a call of `jax.experimental.custom_partitioning` whose functions are not available."""
     raise Unsupported(
-        f"calls '{CUSTOM_PARTITIONING}', which functions of the Python program that made it split",
+        f"calls '{CUSTOM_PARTITIONING}', whose partitioning functions are in the Python program that made it",
         hint="partition that program with gspmd.jit, which calls them; a module has only their number",
         code=Code.CUSTOM_CALL,
     )
@@ -124,9 +124,9 @@ def parse_custom_rules(texts: Iterable[str]) -> dict[str, RuleSource]:
 
 
 def attach_rules(custom_calls: Iterable[Operation], rules: Mapping[str, RuleSource]) -> None:
-    """Put the rule of its target on every custom call; what is given for a target goes before what is written.
+    """Write the rule of its target on every custom call; given rules override those on calls.
 
-    Calls that JAX marks with a number of batch dimensions, and that have no rule, get the one which this means.
+    Calls without a rule that JAX marks with a number of batch dimensions get the rule for these.
     Raises AnnotationError (located) for a rule that does not fit.
     """
     read = InfoReader()
@@ -145,12 +145,12 @@ def attach_rules(custom_calls: Iterable[Operation], rules: Mapping[str, RuleSour
 
 
 def custom_calls(function: Operation) -> Iterator[Operation]:
-    """The custom calls in a function, those in regions included."""
+    """The custom calls in a function, including its regions."""
     return (op for op in function.walk() if op.name == CUSTOM_CALL)
 
 
 def _batch_dims(op: Operation) -> int | None:
-    """The number of leading dimensions that an operation of JAX's foreign function interface works on one by one."""
+    """The number of batch dimensions of a call of JAX's foreign function interface."""
     if _FRONTEND not in op.attributes or _BATCH not in op.attributes[_FRONTEND]:
         return None
     text = text_of(op.attributes[_FRONTEND][_BATCH])

@@ -1,7 +1,7 @@
-"""dynamic_slice and dynamic_update_slice: windows that start where scalars say.
+"""dynamic_slice and dynamic_update_slice: windows with scalar start indices.
 
-Shards are read and written in place, however large they are: only windows are padded and shifted. Windows of almost
-all of a dimension cannot start far apart: they stay split as the dimension is, with the neighbours' help.
+Shards are read and written in place: only windows are padded and shifted. A window of almost all of a dimension can
+start only near its beginning: it is split like the dimension, and neighbors exchange the shifted elements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
 
-# A window leaves out at most one in so many of a dimension's elements where both are split alike.
+# A window is split like its dimension if it omits at most this fraction of the elements.
 _SMALL = 4
 
 
@@ -35,10 +35,10 @@ def _cause(op: LocalOp) -> Cause:
 
 
 def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions kept whole pass through, and those of which most is kept stay split.
+    """Dimensions that are kept whole pass through, and those that are mostly kept stay split.
 
-    Of other split dimensions each device finds the part that it holds. The dimension of the result is a factor of its
-    own: if that is split, each device slices its part of the window.
+    Along other split dimensions, each device reads the part of the window in its shard. The dimension of the result is
+    a separate factor: if it is split, each device slices its part of the window.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
     element = info.results[0].element
@@ -58,7 +58,7 @@ def dynamic_slice_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_dynamic_slice(op: LocalOp) -> None:
-    """Slice what this shard has of the window, and bring it to its place; the rest becomes the neutral element."""
+    """Slice the part of the window in this shard and move it into position; the rest becomes the neutral element."""
     emit, result = op.emit, op.local_result(0)
     if 0 in result.shape:
         op.replace([emit.constant(result, "zero")])
@@ -79,7 +79,7 @@ def localize_dynamic_slice(op: LocalOp) -> None:
     shape = op.operands[0].type.shape
     piece = tuple(min(n, w) for n, w in zip(shape, result.shape, strict=True))
     value, begins = _take(op, op.operands[0], starts, piece)
-    # A part may begin before the piece or end behind it by its whole length.
+    # A part may start before the piece or end after it by its whole length.
     moved = [w for w in windows if w.part > 1 and (w.axes or w.overhang)]
     if moved:
         shifts = [emit.constant(start.type, 0) for start in starts]
@@ -98,14 +98,14 @@ def localize_dynamic_slice(op: LocalOp) -> None:
 
 
 def _reach_of_slice(d: WindowDim) -> Windows:
-    """What the part of the window is in, wherever the window starts."""
+    """A range that contains the part of the window, wherever the window starts."""
     return Windows(d.size, 0, d.part, d.part + d.size - d.window)
 
 
 def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions written whole pass through, and those of which most is written stay split.
+    """Dimensions that are written whole pass through, and those that are mostly written stay split.
 
-    Of other split dimensions each device writes the part that it holds, for which it needs the whole update.
+    Along other split dimensions, each device writes the part in its shard, for which it needs the whole update.
     """
     operand, update = info.operands[0].shape, info.operands[1].shape
     builder = RuleBuilder([t.shape for t in info.operands], [operand], stage=Stage.ELEMENTWISE)
@@ -119,7 +119,7 @@ def dynamic_update_slice_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_dynamic_update_slice(op: LocalOp) -> None:
-    """Write what falls into this shard: a piece of it, as long as the update, is put together and written back."""
+    """Write the part of the update in this shard: assemble a piece of the update's size and write it back."""
     emit, operand, local, window = op.emit, op.operands[0], op.local_operand(0), op.local_operand(1)
     if 0 in window.shape:
         op.replace([operand])
@@ -129,7 +129,7 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
     if not windows:
         op.keep()
         return
-    # A window that is split as the dimension is counts as one: each device has what may fall into its shard.
+    # A window that is split like the dimension is whole here: each device has the elements for its shard.
     dims = [dataclasses.replace(d, part=d.window, part_axes=()) if d in windows else d for d in dims]
     windows = _split(dims)
     starts = _starts(op, op.operands[2:], dims)
@@ -146,7 +146,7 @@ def localize_dynamic_update_slice(op: LocalOp) -> None:
 def _shifted_update(
     op: LocalOp, windows: list[WindowDim], starts: list[Value], begins: list[Value], shape: tuple[int, ...]
 ) -> Value:
-    """The update's elements beside those of the piece of a shard that begins at `begins`."""
+    """The update's elements, aligned with the piece of a shard that starts at `begins`."""
     emit, update = op.emit, op.operands[1]
     shifts = [emit.constant(start.type, 0) for start in starts]
     for window in windows:
@@ -155,7 +155,7 @@ def _shifted_update(
         if op.operand_axes(1, dim):
             reach = _reach_of_update(window)
             update = take_windows(emit, update, dim, window.axes, reach, None, _cause(op))
-            # Relative to the shard, `reach` begins at -room.
+            # Relative to the shard, `reach` starts at -room.
             shift = emit.binary("subtract", shift, emit.shard_offset(window.axes, window.shard, shift.type.element))
             margin = room
         elif window.part > 1:
@@ -168,7 +168,7 @@ def _shifted_update(
 
 
 def _reach_of_update(d: WindowDim) -> Windows:
-    """What of the update may fall into a shard."""
+    """The part of the update that may fall into a shard."""
     room = d.size - d.window
     return Windows(d.window, -room, d.shard, d.shard + room)
 
@@ -176,7 +176,7 @@ def _reach_of_update(d: WindowDim) -> Windows:
 def _written(
     op: LocalOp, windows: list[WindowDim], starts: list[Value], begins: list[Value], shape: tuple[int, ...]
 ) -> Value:
-    """Which elements of the piece of a shard that begins at `begins` the update has."""
+    """The mask of the piece of a shard that starts at `begins`: elements that the update overwrites."""
     emit, found = op.emit, None
     places = TensorType(shape, index_element(op.info.operands[0].shape))
     for window in windows:
@@ -193,7 +193,7 @@ def _written(
 
 
 def _dims(info: OpInfo, operand: TensorSharding, whole: TensorType, window: TensorSharding) -> list[WindowDim]:
-    """Every dimension of an operand that is split so, and of a window that is `whole` globally."""
+    """Every dimension of an operand with this sharding, and of a window that is `whole` globally."""
     shape, local, parts = info.operands[0].shape, operand.local_shape(info.operands[0].shape), window.dim_axes()
     part = window.local_shape(whole.shape)
     return [
@@ -202,12 +202,12 @@ def _dims(info: OpInfo, operand: TensorSharding, whole: TensorType, window: Tens
 
 
 def _split(dims: list[WindowDim]) -> list[WindowDim]:
-    """Those split dimensions that the window is only part of."""
+    """The split dimensions of which the window is only a part."""
     return [d for d in dims if d.is_split and d.window < d.size]
 
 
 def _starts(op: LocalOp, starts: list[Value], dims: list[WindowDim]) -> list[Value]:
-    """Start indices of this device's part of the window in its shard, of one type; clamped globally first."""
+    """The start indices of this device's part of the window in its shard, clamped globally first, in one type."""
     element = index_element(op.info.operands[0].shape)
     clamped = [clamp(op.emit, start, 0, d.size - d.window, element) for start, d in zip(starts, dims, strict=True)]
     split = _split(dims)
@@ -215,9 +215,9 @@ def _starts(op: LocalOp, starts: list[Value], dims: list[WindowDim]) -> list[Val
 
 
 def _take(op: LocalOp, value: Value, starts: list[Value], shape: tuple[int, ...]) -> tuple[Value, list[Value]]:
-    """A window of this shape, and where it begins, which is limited as the operation does anyway.
+    """A window of this shape and its start indices, clamped explicitly.
 
-    Written out, because XLA adds up the starts of a slice of a slice without limiting the inner one.
+    XLA adds the starts of a slice of a slice without clamping the inner one.
     """
     type_ = value.type
     room = [n - w for n, w in zip(type_.shape, shape, strict=True)]

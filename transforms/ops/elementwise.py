@@ -1,4 +1,4 @@
-"""Operations that compute every element of the result from the same element of the operands."""
+"""Elementwise operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gspmd.transforms.ops.traits import MOVED, Flops, Fusion, Traits
 
 
 def elementwise_rule(info: OpInfo) -> OpShardingRule:
-    """One factor a dimension; operands of rank 0 (a scalar predicate or clamp bound) carry none."""
+    """One factor per dimension; operands of rank 0 (a scalar predicate or clamp bound) have none."""
     shape = info.results[0].shape
     operands = [t.shape for t in info.operands]
     builder = RuleBuilder(operands, [t.shape for t in info.results], stage=Stage.ELEMENTWISE)
@@ -22,7 +22,7 @@ def elementwise_rule(info: OpInfo) -> OpShardingRule:
 
 
 def broadcasting_rule(info: OpInfo) -> OpShardingRule:
-    """As elementwise; dimensions that an operand lacks, or has one element of, exist in the result only."""
+    """As elementwise; dimensions that an operand lacks, or that have one element, are only in the result."""
     shape = info.results[0].shape
     operands = [t.shape for t in info.operands]
     given = info.ints("broadcast_dimensions")
@@ -63,7 +63,7 @@ add and atan2 compare complex divide maximum minimum multiply next_after or poly
 shift_left shift_right_arithmetic shift_right_logical subtract xor zeta
 """
 
-# What sums of results can be left to, and sums of what they are of.
+# Linear in one operand, or in both.
 _LINEAR = {
     "add": ((0, 1),),
     "subtract": ((0, 1),),

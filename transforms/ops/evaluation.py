@@ -1,4 +1,4 @@
-"""What operations make of integers: their values of one element on every device, as arrays."""
+"""Evaluation of operations on integers: the values of an element on all devices, as arrays."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gspmd.transforms.ir.operations import Operation
 
 Integers = npt.NDArray[Any]
 Evaluate = Callable[[Operation, str, list[Integers]], Integers | None]
-"""Of an operation, the numpy type of its result, and its operands; None where the result is not known."""
+"""A function of an operation, the numpy type of its result, and its operands; None if the result is unknown."""
 
 
 def _binary(compute: Callable[[Integers, Integers], Integers]) -> Evaluate:
-    """Of integers; booleans are computed with in other ways."""
+    """For integers, not booleans."""
     return lambda op, dtype, operands: None if dtype == "bool" else compute(*operands)
 
 
 def _quotient(compute: Callable[[Integers, Integers], Integers]) -> Evaluate:
-    """Not known where something is divided by zero."""
+    """Unknown for division by zero."""
     return lambda op, dtype, operands: compute(*operands) if dtype != "bool" and operands[1].all() else None
 
 
@@ -31,7 +31,7 @@ def _divide(a: Integers, b: Integers) -> Integers:
 
 
 def the_same(op: Operation, dtype: str, operands: list[Integers]) -> Integers | None:
-    """The value itself, of another type where that changes."""
+    """The value, converted if the type changes."""
     return operands[0].astype(dtype) if len(operands) == 1 else None
 
 
@@ -69,4 +69,4 @@ OF_ELEMENTS: dict[str, Evaluate] = {
     "clamp": _clamp,
     "convert": the_same,
 }
-"""Of elementwise operations of StableHLO, by name."""
+"""The evaluators of elementwise StableHLO operations, by name."""

@@ -1,4 +1,4 @@
-"""gather: look-ups such as an embedding's, with rows that may live on other devices."""
+"""gather: look-ups, such as those of an embedding, of rows that may be on other devices."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from gspmd.transforms.ops.traits import MOVED, Traits
 def gather_rule(info: OpInfo) -> OpShardingRule:
     """Whole windows, batching dimensions and dimensions of the indices pass through.
 
-    A dimension that windows are only part of leaves partial results: each device finds the elements it holds. Such a
-    window can be split by itself: each device looks up its part. Index vectors cannot be split.
+    If windows are only a part of a split dimension, results are partial: each device looks up the elements in its
+    shard. Such a window can be split, too: each device looks up its part. Index vectors cannot be split.
     """
     numbers = _numbers(info)
     operand, indices, result = info.operands[0].shape, info.operands[1].shape, info.results[0].shape
@@ -50,17 +50,17 @@ def _numbers(info: OpInfo) -> stablehlo.GatherDimensionNumbers:
 
 
 def _index_dims(info: OpInfo) -> list[int]:
-    """Dimensions of the indices other than the index vector's."""
+    """The batch dimensions of the indices."""
     return [d for d in range(info.operands[1].rank) if d != _numbers(info).index_vector_dim]
 
 
 def _batch_dims(info: OpInfo) -> list[int]:
-    """Dimensions of the result that come from the indices."""
+    """The dimensions of the result from the indices."""
     return [d for d in range(info.results[0].rank) if d not in _numbers(info).offset_dims]
 
 
 def _window_place(info: OpInfo) -> dict[int, int]:
-    """Result dimension by operand dimension that the window spans."""
+    """The result dimension of each window dimension of the operand."""
     numbers = _numbers(info)
     missing = {*numbers.operand_batching_dims, *numbers.collapsed_slice_dims}
     windows = [d for d in range(info.operands[0].rank) if d not in missing]
@@ -68,7 +68,7 @@ def _window_place(info: OpInfo) -> dict[int, int]:
 
 
 def localize_gather(op: LocalOp) -> None:
-    """Look up what this shard holds; where another one holds it, give the neutral element."""
+    """Look up the elements in this shard; elements of other shards become the neutral element."""
     emit, result = op.emit, op.local_result(0)
     if 0 in op.info.results[0].shape:
         op.replace([emit.constant(result, "zero")])
@@ -98,7 +98,7 @@ def localize_gather(op: LocalOp) -> None:
 
 
 def _windows(op: LocalOp) -> list[WindowDim]:
-    """The dimensions that windows are only part of."""
+    """The dimensions of which windows are only a part."""
     shape, local, sizes = op.info.operands[0].shape, op.local_operand(0).shape, op.info.ints("slice_sizes")
     place, result, parts = _window_place(op.info), op.result_shardings[0], op.local_result(0).shape
     found = []
@@ -111,9 +111,9 @@ def _windows(op: LocalOp) -> list[WindowDim]:
 
 
 def _margins(window: WindowDim) -> tuple[int, int]:
-    """Neutral elements before and behind a shard, so that parts may lie beside it, or hang over the end.
+    """Neutral elements before and after a shard, so that windows may be partly or completely outside.
 
-    Parts of one element need none: what is not in the shard is replaced.
+    Windows of one element need none: elements outside the shard are replaced.
     """
     if window.part == 1:
         return 0, 0
@@ -123,11 +123,11 @@ def _margins(window: WindowDim) -> tuple[int, int]:
 def _shard_indices(
     op: LocalOp, windows: dict[int, WindowDim]
 ) -> tuple[Value, Value | None, stablehlo.GatherDimensionNumbers]:
-    """Indices into this shard with its margins, which of them are inside it, and the dimension numbers.
+    """The indices into this shard with its margins, the mask of those inside, and the dimension numbers.
 
-    Which are inside is a tensor of i1 with the batch dimensions of the indices, or None where all are. The dimension
-    numbers are new because split dimensions may add components. The clamp that the operation does on the whole operand
-    comes first: it decides which shard answers.
+    The mask is a tensor of i1 with the batch dimensions of the indices, or None if all are inside. The dimension
+    numbers change because split dimensions may add components. The indices are first clamped to the whole operand, as
+    the operation does, which determines the shard.
     """
     emit, shape, sizes = op.emit, op.info.operands[0].shape, op.info.ints("slice_sizes")
     numbers = _numbers(op.info)
@@ -151,7 +151,7 @@ def _shard_indices(
 
 
 def _with_dims(op: LocalOp, dims: list[int]) -> stablehlo.GatherDimensionNumbers:
-    """The operation's dimension numbers with index vectors for these dimensions."""
+    """The dimension numbers of the operation, with index vectors for these dimensions."""
     numbers = _numbers(op.info)
     return stablehlo.GatherDimensionNumbers.get(
         numbers.offset_dims,

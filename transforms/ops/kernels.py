@@ -1,4 +1,4 @@
-"""Custom calls that nothing is known of, as kernels are: why they cannot be split, and what they say of their costs."""
+"""Opaque custom calls, such as kernels: why they cannot be split, and their own cost estimates."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from gspmd.transforms.ir.op_info import OpInfo, has_side_effect
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.parsing.attribute_text import text_of
 
-# Kernels of Mosaic and Triton, and cuDNN's graphs: each is compiled for the shapes that it is called with.
+# Kernels of Mosaic and Triton, and cuDNN's graphs, which are compiled for fixed shapes.
 _COMPILED = ("tpu_custom_call", "mosaic_gpu", "__gpu$xla.gpu.triton", "triton_kernel_call", "__cudnn$")
-# Where a call may carry its estimate: JAX puts that of a Pallas kernel for TPUs into the first, under a key of its own.
+# Attributes that may contain an estimate: JAX puts that of a Pallas kernel for TPUs into the first, under its own key.
 _CARRIERS = ("backend_config", "mhlo.backend_config", "mhlo.frontend_attributes")
 _ESTIMATE, _NESTED = "cost_estimate", "custom_call_config"
 
 
 def is_compiled_for_shapes(target: str) -> bool:
-    """Whether a call of this target is of a kernel that takes the shapes it was compiled for, and no others."""
+    """Whether the target is a kernel that accepts only the shapes for which it was compiled."""
     return target.startswith(_COMPILED)
 
 
 def unknown_call(info: OpInfo) -> Unsupported:
-    """Why a custom call cannot be split, and what its user can do about that."""
+    """The reason why a custom call cannot be split, and the hint."""
     target = info.text("call_target_name")
     ways = ["compute it in a manual computation"]
     if info.calls_functions:
@@ -46,7 +46,7 @@ def unknown_call(info: OpInfo) -> Unsupported:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KernelEstimate:
-    """What a kernel says that one call does: arithmetic operations, bytes of memory traffic, and bytes it sends."""
+    """A kernel's estimate of one call: arithmetic operations, bytes of memory traffic, and bytes sent."""
 
     flops: float
     traffic_bytes: float
@@ -54,7 +54,7 @@ class KernelEstimate:
 
 
 def kernel_estimate(op: Operation) -> KernelEstimate | None:
-    """What a custom call says of its costs; None where it says nothing that can be read.
+    """The cost estimate of a custom call; None if it has none that can be read.
 
     Transcendental functions count as one operation each. Source: `pallas.CostEstimate` of JAX, as Pallas lowers it.
     """
@@ -70,7 +70,7 @@ def kernel_estimate(op: Operation) -> KernelEstimate | None:
 
 
 def _estimate_in(attribute: ir.Attribute) -> dict[str, Any] | None:
-    """The estimate in what a call carries: JSON, or a dictionary of JSON or of numbers."""
+    """The estimate in an attribute of a call: JSON, or a dictionary of JSON or numbers."""
     if isinstance(attribute, ir.DictAttr):
         estimate = next((entry.attr for entry in attribute if entry.name == _ESTIMATE), None)
         if isinstance(estimate, ir.DictAttr):
@@ -82,13 +82,13 @@ def _estimate_in(attribute: ir.Attribute) -> dict[str, Any] | None:
 
 
 def _numbers(found: Any) -> dict[str, Any] | None:
-    """What was found, if it is an estimate: numbers by name."""
+    """The dictionary, if it is an estimate: numbers by name."""
     plain = isinstance(found, dict) and all(isinstance(value, int | float) and value >= 0 for value in found.values())
     return found if plain and "flops" in found else None
 
 
 def _json(text: str) -> dict[str, Any]:
-    """The object that a text is in JSON; an empty one for any other text."""
+    """The JSON object in a text; an empty one for any other text."""
     if not text.lstrip().startswith("{"):
         return {}
     try:

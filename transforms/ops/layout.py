@@ -1,4 +1,4 @@
-"""Operations that rename, permute, split or merge dimensions but compute nothing."""
+"""Operations that rename, permute, split or merge dimensions: reshapes, transposes, broadcasts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gspmd.transforms.ops.evaluation import the_same
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
-# Of so many groups of dimensions every combination may move its boundaries; of more, each alone and all together.
-_MOST_COMBINED = 3
+# Up to so many groups of dimensions, every combination may move boundaries; with more, each alone and all together.
+_MAX_COMBINED = 3
 
 
 def broadcast_rule(info: OpInfo) -> OpShardingRule:
-    """Kept dimensions are shared; new and expanded ones exist in the result only.
+    """Kept dimensions pass through; new and expanded ones are only in the result.
 
-    One that only adds dimensions of size 1 repeats nothing and is data movement, as a reshape is.
+    A broadcast that only adds dimensions of size 1 is data movement, like a reshape.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
     stage = Stage.ELEMENTWISE if math.prod(operand) == math.prod(result) else Stage.BROADCAST
@@ -47,9 +47,9 @@ def transpose_rule(info: OpInfo) -> OpShardingRule:
 
 
 def reshape_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """The finest grouping of dimensions such that corresponding groups have equal products.
+    """The finest grouping of dimensions in which corresponding groups have equal products.
 
-    Dimensions of size 1 belong to no group.
+    Dimensions of size 1 are in no group.
     """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
@@ -85,20 +85,20 @@ def reshape_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tup
 def reshape_rule(info: OpInfo) -> OpShardingRule:
     """Factors are the common refinement of both shapes, group by group.
 
-    A group of one dimension each is one factor, uneven shards allowed. Otherwise the group's dimensions are
-    cut into the greatest common pieces, major to minor, which only split evenly.
+    A group of one dimension on each side is one factor, which may be uneven. Otherwise the dimensions of a group are
+    cut into the greatest common factors, major to minor, which are only split evenly.
     """
     return _reshape_rule(info, frozenset())
 
 
 def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
-    """The rules by which dimensions that are regrouped may be split however their sizes divide.
+    """The rules by which regrouped dimensions may be split regardless of their sizes.
 
-    In each, some groups of several dimensions are split along the most major dimensions of both sides; elements that
-    come to lie in another shard are sent there.
+    In each rule, some groups of several dimensions are split along the most major dimensions of both sides, and
+    elements that change their shard are sent.
     """
     groups = [n for n, (left, right) in enumerate(_groups(info)) if len(left) > 1 or len(right) > 1]
-    most = len(groups) if len(groups) <= _MOST_COMBINED else 1
+    most = len(groups) if len(groups) <= _MAX_COMBINED else 1
     chosen = [frozenset(some) for count in range(1, most + 1) for some in itertools.combinations(groups, count)]
     return tuple(
         _reshape_rule(info, some) for some in dict.fromkeys([*chosen, *([frozenset(groups)] if groups else [])])
@@ -106,10 +106,10 @@ def other_reshape_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
 
 
 def iterated_reshape_rule(info: OpInfo, iterated: Set[int]) -> OpShardingRule | None:
-    """The rule where a loop takes one element after the other of some result dimensions; None if it is the same.
+    """The rule if a loop iterates over some result dimensions; None if it is the same.
 
-    Split, these would be on one device at a time. So where a dimension becomes an iterated one and others, its axes go
-    to the others: the elements of each iteration are then dealt out, once.
+    If these were split, each iteration would run on one device. So if a dimension becomes an iterated one and others,
+    its axes go to the others, and the elements of each iteration are distributed once.
     """
     chosen = frozenset(
         n for n, (left, right) in enumerate(_groups(info)) if len(left) == 1 < len(right) and right[0] in iterated
@@ -123,9 +123,9 @@ def _groups(info: OpInfo) -> list[tuple[list[int], list[int]]]:
 
 
 def _reshape_rule(info: OpInfo, moved: frozenset[int], last: frozenset[int] = frozenset()) -> OpShardingRule:
-    """The rule of a reshape by groups of dimensions, which are given by their numbers.
+    """The rule of a reshape, by groups of dimensions.
 
-    In the groups `moved` the most major dimensions of both sides are one factor. In the groups `last` the most major
+    In the groups `moved`, the most major dimensions of both sides are one factor. In the groups `last`, the most major
     dimension of the result is split last.
     """
     source, target = info.operands[0].shape, info.results[0].shape
@@ -142,7 +142,7 @@ def _reshape_rule(info: OpInfo, moved: frozenset[int], last: frozenset[int] = fr
 
 
 def _moves(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> Iterator[tuple[int, Exchange]]:
-    """The groups whose shards begin elsewhere after the reshape, each as one flat dimension, and what that takes."""
+    """The groups whose shard boundaries move in the reshape, each as one flat dimension, with their exchange."""
     for number, (left, right) in enumerate(_groups(info)):
         axes = operand.dims[left[0]].axes
         count, major = size_of(axes), (info.operands[0].shape[left[0]], info.results[0].shape[right[0]])
@@ -154,14 +154,14 @@ def _moves(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> Ite
 
 
 def localize_reshape(op: LocalOp) -> None:
-    """The same on local shapes, once every group has the elements of this device's part of the result."""
+    """The reshape of local shapes, after every group has the elements of this device's shard of the result."""
     moves = list(_moves(op.info, op.operand_shardings[0], op.result_shardings[0]))
     if not moves:
         op.keep()
         return
     groups, local = _groups(op.info), op.local_operand(0).shape
     value = op.emit.reshape(op.operands[0], [math.prod(local[d] for d in left) for left, _ in groups])
-    cause = op.cause(f"'{op.info.name}' moves the boundaries between shards: each sends what comes to lie in others")
+    cause = op.cause(f"'{op.info.name}' moves the boundaries of shards: elements that change their shard are sent")
     for number, exchange in moves:
         axes = op.operand_axes(0, groups[number][0][0])
         value = redistribute(op.emit, value, number, axes, axes, exchange, cause)
@@ -182,7 +182,7 @@ def _refine(builder: RuleBuilder, left: list[tuple[int, int]], right: list[tuple
             if m > common:
                 right.insert(0, (j, m // common))
             continue
-        # Neither divides the other: only their greatest common major piece can be split, and what is
+        # Neither divides the other: only their greatest common major factor can be split, and the rest
         # minor to it mixes both sides.
         if common > 1:
             pieces.append((i, j, common))

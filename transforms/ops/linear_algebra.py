@@ -1,4 +1,4 @@
-"""cholesky, triangular_solve and fft: batches of small problems, each of which one device solves."""
+"""cholesky, triangular_solve and fft: batches of problems, each of which one device solves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cholesky_rule(info: OpInfo) -> OpShardingRule:
 
 
 def triangular_solve_rule(info: OpInfo) -> OpShardingRule:
-    """Batch dimensions pass through, and so do the right-hand sides, of which each is solved alone."""
+    """Batch dimensions and right-hand sides pass through."""
     matrix, sides = info.operands[0].shape, info.operands[1].shape
     builder = RuleBuilder([matrix, sides], [sides])
     for dim, size in enumerate(matrix[:-2]):
@@ -42,10 +42,10 @@ def triangular_solve_rule(info: OpInfo) -> OpShardingRule:
 
 
 def fft_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions that are not transformed pass through; a transformed one changes places with another meanwhile.
+    """Dimensions that are not transformed pass through; a split transformed one is exchanged with another one.
 
     If no other dimension has more than one element, the transformed one cannot be split. Raises AnnotationError for
-    lengths that are not those of the last dimensions, which MLIR allows and XLA ends the process over.
+    lengths that differ from the last dimensions, which MLIR accepts and XLA crashes on.
     """
     operand, result = info.operands[0].shape, info.results[0].shape
     lengths = info.ints("fft_length")
@@ -72,7 +72,7 @@ def _kind(info: OpInfo) -> str:
 
 
 def localize_fft(op: LocalOp) -> None:
-    """Dimension by dimension where one is split, as transforms along different dimensions do not meet."""
+    """Transform dimension by dimension if one is split, since transforms along different dimensions are independent."""
     lengths = op.info.ints("fft_length")
     rank = op.info.operands[0].rank
     dims = list(range(rank - len(lengths), rank))
@@ -82,7 +82,7 @@ def localize_fft(op: LocalOp) -> None:
     kind = _kind(op.info)
     cause = op.cause("'stablehlo.fft' transforms a split dimension, which is whole while it does")
     value = op.operands[0]
-    # Real numbers are those before all transforms, or behind them.
+    # Real numbers occur only before or after all transforms.
     order = reversed(dims) if kind in ("FFT", "RFFT") else dims
     for dim in order:
         real = dim == rank - 1 and kind in ("RFFT", "IRFFT")
@@ -92,7 +92,7 @@ def localize_fft(op: LocalOp) -> None:
 
 
 def _transform(op: LocalOp, value: Value, dim: int, how: tuple[str, int], cause: Cause) -> Value:
-    """Transform one dimension, which changes places with the longest other one if it is split."""
+    """Transform one dimension, which is exchanged with the longest other one if it is split."""
     axes, rank = op.operand_axes(0, dim), op.info.operands[0].rank
     shape = value.type.shape
     if not axes:
@@ -114,13 +114,13 @@ def _exchange(op: LocalOp, value: Value, whole: int, split: int, axes: Axes, cau
 
 
 def _resize(op: LocalOp, value: Value, dim: int, length: int) -> Value:
-    """The leading part of one dimension."""
+    """The leading elements of one dimension."""
     shape = value.type.shape
     return op.emit.slice(value, (*shape[:dim], length, *shape[dim + 1 :]))
 
 
 def _transform_whole(op: LocalOp, value: Value, dim: int, how: tuple[str, int]) -> Value:
-    """Transform one dimension, which is brought to the end for that."""
+    """Transform one dimension, which is transposed to the end for that."""
     emit, (kind, length) = op.emit, how
     type_ = value.type
     order = [*(d for d in range(type_.rank) if d != dim), dim]

@@ -1,8 +1,8 @@
-"""What the local form of an operation sends: it is built, on values that nobody keeps, and what it sends is counted.
+"""The communication of an operation's local form, counted by building the form on temporary values.
 
 For example, `pad` of f32[12,8] by one row on both sides, split over x=3 as [{"x"}, {}]: shards of the operand have 4
-rows, those of the result 5, and what the localizer builds to get one from the other has a collective permute of one
-row, for which a device sends 32 bytes.
+rows and those of the result 5, and the local form has a collective permute of one row, for which a device sends 32
+bytes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def sent_by(
     results: Shardings,
     context: ir.Context,
 ) -> tuple[Sent, ...]:
-    """The collectives of an operation's local form, for the shardings of its operands and results, which fit `rule`.
+    """The collectives of an operation's local form, for shardings of its operands and results that fit `rule`.
 
-    Raises Unsupported where there is no local form for these.
+    Raises Unsupported if there is no local form for these.
     """
     location = ir.Location.unknown(context)
     types = [local_type(type_, sharding) for type_, sharding in zip(info.operands, operands, strict=True)]

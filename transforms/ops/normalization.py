@@ -1,4 +1,4 @@
-"""batch_norm_inference, batch_norm_training, batch_norm_grad: every feature by statistics over the rest."""
+"""batch_norm_inference, batch_norm_training, batch_norm_grad: statistics of every feature over all other dimensions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def batch_norm_rule(info: OpInfo) -> OpShardingRule:
-    """Features pass through, and so does the rest; where statistics are taken over it, the local form sums them."""
+    """All dimensions pass through; the local form sums statistics over devices."""
     rank = info.operands[0].rank
     feature = info.integer("feature_index")
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]
     builder = RuleBuilder(operands, results)
 
     def places(dim: int, shapes: list[tuple[int, ...]], whole: tuple[int, ...]) -> list[int | None]:
-        """The dimension in whole tensors and, of features, in vectors."""
+        """The feature dimension in whole tensors and in vectors."""
         vector = 0 if dim == feature else None
         return [dim if index in whole else vector for index in range(len(shapes))]
 
@@ -35,7 +35,7 @@ def batch_norm_rule(info: OpInfo) -> OpShardingRule:
 
 
 class _Statistics:
-    """Sums over everything but features, of all devices; what is computed with is at least f32."""
+    """Sums over all dimensions except features and over all devices, in at least f32."""
 
     def __init__(self, op: LocalOp) -> None:
         self.op, self.emit = op, op.emit
@@ -49,14 +49,14 @@ class _Statistics:
         self.epsilon = float(op.info.attributes["epsilon"].value)
 
     def wide(self, index: int) -> Value:
-        """An operand to compute with."""
+        """An operand, converted for the computation."""
         return self.emit.convert(self.op.operands[index], self.element)
 
     def narrow(self, value: Value) -> Value:
         return self.emit.convert(value, self.given)
 
     def masked(self, value: Value) -> Value:
-        """A whole tensor with zeros for padding."""
+        """A whole tensor with padding set to zero."""
         for dim in self.dims:
             axes = self.op.operand_axes(0, dim)
             if axes:
@@ -64,13 +64,13 @@ class _Statistics:
         return value
 
     def spread(self, vector: Value) -> Value:
-        """A value for every feature, where that feature is."""
+        """A vector over features, broadcast to whole tensors."""
         type_ = TensorType(self.op.local_operand(0).shape, self.element)
         dims = self.emit.i64s([self.feature])
         return self.emit.op("stablehlo.broadcast_in_dim", [vector], [type_], broadcast_dimensions=dims)
 
     def sums(self, values: list[Value]) -> list[Value]:
-        """For every feature, the sums of whole tensors, in one all-reduce."""
+        """The sums of whole tensors for every feature, in one all-reduce."""
         emit = self.emit
         features = TensorType((self.op.local_operand(0).shape[self.feature],), self.element)
         cause = self.op.cause(f"'{self.op.info.name}' takes statistics over a split dimension")
@@ -102,12 +102,12 @@ class _Statistics:
         return self.emit.binary("add", variance, self.emit.constant(variance.type, self.epsilon))
 
     def inverse_root(self, shifted: Value) -> Value:
-        """One by the standard deviation, of what `shifted` gives."""
+        """The reciprocal of the standard deviation, from `shifted`."""
         return self.emit.op("stablehlo.rsqrt", [shifted], [shifted.type])
 
 
 def localize_batch_norm_training(op: LocalOp) -> None:
-    """The mean of all devices, then the variance about it."""
+    """The mean over all devices, then the variance about it."""
     s = _Statistics(op)
     if not s.axes:
         op.keep()
@@ -127,8 +127,7 @@ def localize_batch_norm_training(op: LocalOp) -> None:
 def localize_batch_norm_grad(op: LocalOp) -> None:
     """Gradients from two sums, of the gradient and of its products with the centered operand.
 
-    Products and quotients are taken in the order of the StableHLO specification, so that what overflows there
-    overflows here.
+    Products and quotients have the order of the StableHLO specification, so that they overflow in the same cases.
     """
     s = _Statistics(op)
     if not s.axes:

@@ -1,4 +1,4 @@
-"""What the compiler knows of an operation."""
+"""The definition of an operation: its row in the table."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Localizer = Callable[["LocalOp"], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpDef:
-    """The compiler's definition of one operation.
+    """The definition of one operation.
 
     `rule` gives the sharding rule of an occurrence; it may raise Unsupported. `localize` rewrites an occurrence to its
-    per-device form where that is more than the same operation on smaller types. An operation that is not `replicable`
-    means something else on every device, or to the outside, and is never computed whole on each of them.
+    per-device form if that is more than the same operation on smaller types. An operation that is not `replicable`
+    depends on the device or has side effects, and is never repeated on every device.
 
-    `others` gives further rules of an occurrence: other ways to split it, along which nothing is propagated and which
-    are taken where they cost less. The local form then knows from the shardings which way was taken. What it sends is
-    known by building it (`local_form.py`).
+    `others` returns further rules of an occurrence, along which nothing is propagated, and which are used if they are
+    cheaper. The local form recognizes the rule by the shardings. Its communication is counted by building it
+    (`local_form.py`).
 
-    What moves its elements between devices in any case, or puts them into place, may do so between shards that do not
-    fit the rule: `any_shards` gives the shardings nearest to those given that the local form takes, if there are any.
+    An operation that moves its elements between devices in any case may accept shardings that do not fit the rule:
+    `any_shards` returns the accepted shardings closest to the given ones, if there are any.
 
-    `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
+    `traits` are its other properties: what it computes, how it uses memory, when and where it may run.
     """
 
     name: str
@@ -50,16 +50,16 @@ class OpDef:
     traits: Traits = PLAIN
 
     def takes_any(self, info: OpInfo, shardings: Shardings) -> bool:
-        """Whether the local form takes these shardings of operands and results, whether they fit the rule or not."""
+        """Whether the local form accepts these shardings of operands and results, even if they do not fit the rule."""
         return self.nearest(info, shardings) == shardings
 
     def nearest(self, info: OpInfo, shardings: Shardings) -> Shardings | None:
-        """What the local form takes that is nearest to these shardings, whether it fits the rule or not."""
+        """The shardings closest to these that the local form accepts, even if they do not fit the rule."""
         return None if self.any_shards is None else self.any_shards(info, shardings)
 
 
 def unless_partial(info: OpInfo, shardings: Shardings) -> Shardings | None:
-    """What `any_shards` is where operands and results may be split in any way, but have no partial sums."""
+    """The `any_shards` of an operation that accepts all shardings without partial sums."""
     return None if any(sharding.unreduced for sharding in shardings) else shardings
 
 
@@ -67,7 +67,7 @@ OpTable = dict[str, OpDef]
 
 
 def op_table(definitions: Iterable[OpDef]) -> OpTable:
-    """Definitions by operation name. Raises InternalError for an operation that has two."""
+    """Definitions by operation name. Raises InternalError for an operation with two definitions."""
     table: OpTable = {}
     for definition in definitions:
         other = table.setdefault(definition.name, definition)
@@ -80,11 +80,11 @@ def op_table(definitions: Iterable[OpDef]) -> OpTable:
 
 
 def joined(tables: Iterable[OpTable]) -> OpTable:
-    """One table of several. Raises InternalError for an operation that two of them have."""
+    """Merge tables. Raises InternalError for an operation in two of them."""
     return op_table(definition for table in tables for definition in table.values())
 
 
 def definition_of(table: OpTable, op: OpInfo | Operation) -> OpDef | None:
-    """What a table knows of an operation: of a custom call, what it knows of the target, if it has that."""
+    """The definition of an operation in a table; for a custom call, that of its target, if any."""
     target = table.get(text_of(op.attributes.get("call_target_name"))) if op.name == CUSTOM_CALL else None
     return target or table.get(op.name)

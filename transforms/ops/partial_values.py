@@ -1,8 +1,7 @@
-"""Values taken apart into summands: what is whole is the first of them, what is partial has them already.
+"""Values split into summands: a whole value is the first summand, and a partial value has its summands already.
 
-What is split over axes that the summands are along is not brought together: each device's part is its summand where it
-belongs, with zeros around. For example, of `f32[4] [{"x"}]` taken apart over x=2, the summands are [a, b, 0, 0] and
-[0, 0, c, d]. So nothing is sent.
+A value that is split over the axes of the summands is not gathered: the summand of a device is its shard, with zeros
+elsewhere. For example, `f32[4] [{"x"}]` over x=2 has the summands [a, b, 0, 0] and [0, 0, c, d]. So nothing is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 
 
 def taken_apart_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions pass through; that of the summands is the result's alone."""
+    """All dimensions pass through; the dimension of summands is only in the result."""
     operand, result = info.operands[0].shape, info.results[0].shape
     builder = RuleBuilder([operand], [result])
     builder.factor([None], [0], result[0])
@@ -30,7 +29,7 @@ def taken_apart_rule(info: OpInfo) -> OpShardingRule:
 
 
 def put_in_place(info: OpInfo, shardings: Shardings) -> Shardings | None:
-    """The operand split as the result, and further along axes of the summands where it is."""
+    """The operand's sharding: that of the result, possibly with further axes of the summands."""
     operand, result = shardings
     summands, *wanted = result.dim_axes()
     if operand.unreduced or result.unreduced:
@@ -44,7 +43,7 @@ def put_in_place(info: OpInfo, shardings: Shardings) -> Shardings | None:
 
 
 def localize_taken_apart(op: LocalOp) -> None:
-    """Zeros stand beside what is whole; each device's part of what is partial is its summand."""
+    """A whole value gets zeros as further summands; the summands of a partial value are its parts."""
     emit, held, made = op.emit, op.operand_shardings[0], op.result_shardings[0]
     further = _further(held, made)
     result = op.local_result(0)
@@ -68,12 +67,12 @@ def localize_taken_apart(op: LocalOp) -> None:
 
 
 def _further(held: TensorSharding, made: TensorSharding) -> list[Axes]:
-    """The axes of every dimension that the summands are along, in what the operand is split over."""
+    """The axes of the summands that split each dimension of the operand."""
     return [remove_prefix(mine, theirs) for mine, theirs in zip(held.dim_axes(), made.dim_axes()[1:], strict=True)]
 
 
 def _in_place(op: LocalOp, value: Value, further: list[Axes], shape: tuple[int, ...]) -> Value:
-    """The part that a device has, among zeros where the others have theirs."""
+    """A device's shard, with zeros for the shards of others."""
     if not any(further):
         return value
     emit, local = op.emit, value.type

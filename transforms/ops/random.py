@@ -1,15 +1,15 @@
-"""rng_bit_generator and rng: counters enciphered, so that every device makes the bits of its own part.
+"""rng_bit_generator and rng: enciphered counters, so that every device computes the bits of its own shard.
 
-The element type and the shape say which counter is behind an element, as XLA expands the operation:
+The element type and the shape determine the counter of an element, as in XLA's expansion of the operation:
 
-- THREE_FRY makes two words (32 bits) a counter. They lie beside each other in the first dimension of even size, or of
-  all odd ones in the largest, and counters are numbered row by row. An element of 64 bits takes both words.
-- PHILOX makes four words a counter, and all are numbered row by row.
+- THREE_FRY computes two 32-bit words per counter. They are adjacent in the first dimension of even size, or if all are
+  odd in the largest one, and counters are numbered row by row. An element of 64 bits takes both words.
+- PHILOX computes four words per counter, and all words are numbered row by row.
 
-Both are laid out so on every platform. How DEFAULT does it is up to the platform: every device makes all of the bits.
+Both have this order on every platform. DEFAULT depends on the platform, so every device computes all bits.
 
-Numbers of `rng` differ from run to run. Promised is that copies of a shard are equal, and that numbers are distributed
-as asked.
+Numbers of `rng` differ from run to run. The guarantees are that replicas of a shard are equal, and that numbers have
+the requested distribution.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WIDE = TensorType((), "ui64")
 
 
 def rng_bit_generator_rule(info: OpInfo) -> OpShardingRule:
-    """The bits pass through where it is known which counter makes them; the state is whole."""
+    """The dimensions of the bits pass through if their counters are known; the state is whole."""
     bits = info.results[1]
     builder = RuleBuilder([t.shape for t in info.operands], [t.shape for t in info.results])
     if _words(info):
@@ -51,7 +51,7 @@ def _algorithm(info: OpInfo) -> str:
 
 
 def _words(info: OpInfo) -> int:
-    """How many elements one counter makes, 0 when that is not known."""
+    """The number of elements per counter, 0 if unknown."""
     state, bits = info.operands[0], info.results[1]
     sizes = {"THREE_FRY": (2,), "PHILOX": (2, 3)}.get(_algorithm(info), ())
     if state.element != "ui64" or state.shape not in [(size,) for size in sizes] or 0 in bits.shape:
@@ -64,7 +64,7 @@ _Entry = TypeVar("_Entry")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grid:
-    """This device's part of a grid of counters: the whole grid, the part, and where that begins (ui64 or None)."""
+    """This device's part of a grid of counters: the whole grid, the part, and its start (ui64 or None)."""
 
     whole: tuple[int, ...]
     part: tuple[int, ...]
@@ -96,7 +96,7 @@ class _Grid:
 
 
 class _Generator:
-    """Makes the bits of one operation on one device."""
+    """Computes the bits of one operation on one device."""
 
     def __init__(self, emit: Emitter, algorithm: str, state: Value, lanes: int) -> None:
         self.emit = emit
@@ -105,7 +105,7 @@ class _Generator:
         self.state = state
         self.words = [self._word(i) for i in range(state.type.shape[0])]
         if algorithm == "PHILOX" and len(self.words) == 2:
-            self.words.append(self.words[0])  # the upper half of the counter is the key then
+            self.words.append(self.words[0])  # the upper half of the counter is then the key
 
     def _word(self, index: int) -> Value:
         found = self.emit.op(
@@ -137,13 +137,13 @@ class _Generator:
         )
 
     def words_of(self, grid: _Grid) -> list[Value]:
-        """What the counters of the grid make: for each lane a tensor like the grid's part, ui32 or ui64."""
+        """The words of the grid's counters: for each lane a tensor with the shape of the part, ui32 or ui64."""
         if grid.is_contiguous():
             return self._in_order(grid.first(self.emit), grid.part)
         return self.each(grid.places(self.emit))
 
     def _in_order(self, first: Value, part: tuple[int, ...]) -> list[Value]:
-        """Counters in a row are made by the operation itself, from a later state."""
+        """The words of consecutive counters, computed by the operation itself from a later state."""
         emit, count = self.emit, math.prod(part)
         element = "ui64" if self.lanes == (1 if self.algorithm == "THREE_FRY" else 2) else "ui32"
         paired = self.algorithm == "THREE_FRY" and self.lanes == 2
@@ -172,7 +172,7 @@ class _Generator:
         return self.emit.reshape(found, part)
 
     def each(self, counters: Value) -> list[Value]:
-        """What the counters make that are so many after the state's, enciphered one by one."""
+        """The words of the counters at these offsets from the state, enciphered explicitly."""
         emit = self.emit
         key, *counter = (halves(emit, word) for word in self.advanced(counters))
         if self.algorithm == "THREE_FRY":
@@ -185,7 +185,7 @@ class _Generator:
 
 
 def localize_rng_bit_generator(op: LocalOp) -> None:
-    """Every device makes the counters that its part needs, of the first and the last maybe too many words."""
+    """Every device computes the counters for its shard; the first and last may have unused words."""
     sharding = op.result_shardings[1]
     if sharding.is_replicated():
         op.keep()
@@ -202,7 +202,7 @@ def localize_rng_bit_generator(op: LocalOp) -> None:
 
 
 def _paired_dim(shape: tuple[int, ...]) -> int:
-    """The dimension in which the two words of THREE_FRY lie beside each other."""
+    """The dimension in which the two words of THREE_FRY are adjacent."""
     even = [d for d, n in enumerate(shape) if n % 2 == 0]
     return even[0] if even else max(range(len(shape)), key=lambda d: shape[d])
 
@@ -239,7 +239,7 @@ def _bits(emit: Emitter, generator: _Generator, elements: _Grid) -> Value:
 
 
 def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> Value:
-    """Elements of which `lanes` beside each other along `dim` come from one counter."""
+    """Elements of which `lanes` adjacent ones along `dim` come from one counter."""
     lanes, begin, size = generator.lanes, elements.begins[dim], elements.part[dim]
     aligned = begin is None or size % lanes == 0
     count = -(-size // lanes) if aligned else -(-(size + lanes - 1) // lanes)
@@ -271,7 +271,7 @@ def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> V
 
 
 def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Value:
-    """Rows that begin in the middle of a counter's words: every element makes all of its counter's and picks one."""
+    """Rows that start inside a counter's words: every element computes all words of its counter and selects one."""
     type_, place = TensorType(elements.part, "ui64"), elements.places(emit)
     lanes = emit.constant(type_, generator.lanes)
     words = generator.each(emit.binary("divide", place, lanes))
@@ -284,7 +284,7 @@ def _picked(emit: Emitter, generator: _Generator, elements: _Grid) -> Value:
 
 
 def _converted(emit: Emitter, bits: Value, element: str) -> Value:
-    """Random words as elements: the low bits of integers, and floats that have the value of such an integer."""
+    """Random words as elements: the low bits of integers, or floats with the value of such an integer."""
     type_ = bits.type
     width = round(element_bytes(element) * 8)
     unsigned = emit.convert(bits, f"ui{width}")
@@ -294,7 +294,7 @@ def _converted(emit: Emitter, bits: Value, element: str) -> Value:
 
 
 def rng_rule(info: OpInfo) -> OpShardingRule:
-    """Every number is drawn alone. Raises Unsupported for element types that no random bits are made of."""
+    """Every number is independent. Raises Unsupported for element types without random bits."""
     result = info.results[0]
     if _is_float(result.element) and result.element not in _MANTISSA_BITS:
         raise Unsupported(
@@ -307,9 +307,9 @@ def rng_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_rng(op: LocalOp) -> None:
-    """The first device draws a seed, which all get, and of that every device makes the numbers of its part.
+    """The first device draws a seed, which all devices get and from which each computes the numbers of its shard.
 
-    So copies of a part are equal, and parts differ.
+    So replicas of a shard are equal, and shards differ.
     """
     emit, result, local = op.emit, op.info.results[0], op.local_result(0)
     sharding = op.result_shardings[0]
@@ -332,7 +332,7 @@ def localize_rng(op: LocalOp) -> None:
 
 
 def _seed(op: LocalOp) -> Value:
-    """A state that is drawn by the first device and summed with zeros of all others."""
+    """A state drawn by the first device and summed with zeros from all others."""
     emit, type_ = op.emit, TensorType((4,), "ui32")
     scalar = TensorType((), "ui32")
     shape = emit.op(
@@ -361,7 +361,7 @@ _MANTISSA_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 
 
 def _fraction(emit: Emitter, bits: Value, element: str, wide: str) -> Value:
-    """Evenly spaced numbers in [0, 1), each exact in `element`; computed with as `wide`."""
+    """Evenly spaced numbers in [0, 1), each exact in `element`, computed in `wide`."""
     type_ = bits.type
     digits = _MANTISSA_BITS[element]
     shift = emit.constant(type_, round(element_bytes(type_.element) * 8) - digits)
@@ -370,7 +370,7 @@ def _fraction(emit: Emitter, bits: Value, element: str, wide: str) -> Value:
 
 
 def _bounds(op: LocalOp, element: str) -> list[Value]:
-    """The operation's two numbers, for every element."""
+    """The two parameters of the operation, broadcast to all elements."""
     type_ = TensorType(op.local_result(0).shape, element)
     return [
         op.emit.broadcast_scalar(op.emit.convert(value, element), type_) if type_.shape else value
@@ -379,7 +379,7 @@ def _bounds(op: LocalOp, element: str) -> list[Value]:
 
 
 def _uniform(op: LocalOp, bits: Value) -> Value:
-    """Between the first and the second number, which rounding must not reach."""
+    """Uniform between the first and the second parameter, which must not be reached by rounding."""
     emit, element = op.emit, op.info.results[0].element
     low, high = _bounds(op, element)
     type_ = low.type
@@ -389,7 +389,7 @@ def _uniform(op: LocalOp, bits: Value) -> Value:
 
 
 def _normal(op: LocalOp, bits: Value) -> Value:
-    """Around the first number, with the second as standard deviation: the inverse of the distribution function."""
+    """Normal with the first parameter as mean and the second as standard deviation, by inversion."""
     emit, element = op.emit, op.info.results[0].element
     wide = "f64" if element == "f64" else "f32"
     mean, deviation = (emit.convert(value, wide) for value in _bounds(op, element))
@@ -405,7 +405,7 @@ def _normal(op: LocalOp, bits: Value) -> Value:
 
 
 def _whole_numbers(op: LocalOp, bits: Value) -> Value:
-    """From the first number to before the second."""
+    """Integers from the first parameter to below the second."""
     emit, element, wide = op.emit, op.info.results[0].element, bits.type.element
     low, high = _bounds(op, wide)
     span = emit.binary("subtract", high, low)

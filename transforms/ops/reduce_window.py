@@ -20,13 +20,13 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.reduction import on_first_shard
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Reach, Shift, Window, cut, set_padding, windows_of, without_cuts
+from gspmd.transforms.ops.windows import ShardOffset, Window, WindowRange, cut, set_padding, windows_of, without_cuts
 
 
 def reduce_window_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions whose windows are one element, in place, pass through.
+    """Dimensions with windows of one element, in place, pass through.
 
-    Other windows are fetched or, where they begin or end at the dimension's end, combined with the totals of other
+    Other windows are fetched or, if they start or end at an end of the dimension, combined with the totals of other
     shards. A single window over a dimension leaves partial results.
     """
     count = len(info.results)
@@ -50,10 +50,10 @@ def _reducer(info: OpInfo) -> str | None:
 
 
 def localize_reduce_window(op: LocalOp) -> None:
-    """Each split dimension is made one whose windows are complete in what the device has; the rest is local.
+    """Fetch the windows along each split dimension, then reduce locally.
 
-    Places outside the operand are the reducer's identity, as XLA leaves them out, or the initial value of a reducer
-    that is not known, which is its identity too.
+    Positions outside the operand are the identity of the reducer, since XLA skips them, or the initial value of an
+    unknown reducer, which is its identity, too.
     """
     emit, count = op.emit, len(op.info.results)
     reducer = _reducer(op.info)
@@ -93,7 +93,7 @@ def localize_reduce_window(op: LocalOp) -> None:
 
 
 def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, neutral: Value) -> None:
-    """Compute from the reducer's identity; the initial value is combined with that, on one shard of partial results."""
+    """Reduce from the identity, and combine the initial value with the result, on one shard if it is partial."""
     emit, start = op.emit, op.operands[1]
     (value,) = reduce_windows(op, [op.operands[0]], [neutral], windows)
     if neutral != start:
@@ -108,7 +108,7 @@ def _start_once(op: LocalOp, windows: list[Window], axes: Axes, reducer: str, ne
 def reduce_windows(
     op: LocalOp, values: Sequence[Value], starts: Sequence[Value], windows: Sequence[Window]
 ) -> list[Value]:
-    """Another operation with this one's body, other operands and windows."""
+    """The operation with other operands and windows."""
     values, windows = list(values), list(windows)
     for dim, window in enumerate(windows):
         for index, start in enumerate(starts):
@@ -128,22 +128,22 @@ def reduce_windows(
 
 
 def _fetch(op: LocalOp, dim: int, window: Window, fills: Sequence[Value]) -> Window:
-    """Make the operands what this device's windows span of a dimension, and say how windows move over that."""
+    """Fetch the part of a dimension that this device's windows span; returns the windows over it."""
     reach = _reach(op.info, dim, window, op.operand_axes(0, dim))
     for index, fill in enumerate(fills):
         op.operands[index], found = reach.fetch(op, op.operands[index], dim, fill)
     return dataclasses.replace(window, low=found.low, high=found.high, spread=found.spread)
 
 
-def _reach(info: OpInfo, dim: int, window: Window, axes: Axes) -> Reach:
+def _reach(info: OpInfo, dim: int, window: Window, axes: Axes) -> WindowRange:
     made = -(-info.results[0].shape[dim] // size_of(axes))
     length = (made - 1) * window.stride + window.extent
-    shift = Shift(axes, window.stride * made)
-    return Reach(info.operands[0].shape[dim], axes, window.spread, -window.low, length, (shift,))
+    shift = ShardOffset(axes, window.stride * made)
+    return WindowRange(info.operands[0].shape[dim], axes, window.spread, -window.low, length, (shift,))
 
 
 def _taken(window: Window, size: int) -> range:
-    """The elements p of a dimension that are at taps of its only window, every `dilation` places."""
+    """The mask of the elements of a dimension at the taps of its only window, every `dilation` positions."""
     first, end = max(0, -(window.low // window.spread)), min(size, -((window.low - window.extent) // window.spread))
     common = math.gcd(window.spread, window.dilation)
     if window.low % common:
@@ -154,7 +154,7 @@ def _taken(window: Window, size: int) -> range:
 
 
 def _own_taps(op: LocalOp, value: Value, dim: int, window: Window, fill: Value) -> Value:
-    """The elements that the only window of a dimension takes of this shard; the others become `fill`."""
+    """The elements of this shard in the only window of a dimension; the others become `fill`."""
     emit, type_, size = op.emit, value.type, op.info.operands[0].shape[dim]
     axes = op.operand_axes(0, dim)
     taken = _taken(window, size)
@@ -174,11 +174,11 @@ def _own_taps(op: LocalOp, value: Value, dim: int, window: Window, fill: Value) 
     return emit.op("stablehlo.select", [here, value, emit.broadcast_scalar(fill, type_)], [type_])
 
 
-# ---- windows that begin or end at the dimension's end: cumulative sums and the like ----
+# ---- windows that start or end at an end of the dimension, as in cumulative sums ----
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Running:
+class _CumulativeWindows:
     """Every device reads `length` elements from `begin` plus `tile` times its shard index.
 
     `tile` of these, from `tile_at` on, are counted into its total. Its results are the total of the shards before or
@@ -197,8 +197,8 @@ class _Running:
         return Windows(info.operands[0].shape[dim], self.begin, self.tile, self.length)
 
 
-def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | None:
-    """How to compute windows all of which reach to the begin or the end of the dimension; None for others."""
+def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _CumulativeWindows | None:
+    """How to compute windows that all extend to one end of the dimension; None for others."""
     size, made = info.operands[0].shape[dim], info.results[0].shape[dim]
     if window.dilation != 1 or window.spread != 1:
         return None
@@ -208,22 +208,22 @@ def _running(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Running | N
         end = window.extent - window.low  # of the first window
         begin, ahead = min(end, 0), max(end, 0)
         taps = moved + ahead
-        return _Running(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
+        return _CumulativeWindows(True, begin, max(tile, taps), tile, 0, 0, Window(taps, stride, 1, moved, 0))
     if window.extent - window.low >= size:
-        # Tiles begin so late that all windows begin before the end of their own, and reach to the dimension's end.
+        # Tiles start so late that each window starts before the end of its own tile and extends to the end.
         shift = max(0, -stride - window.low, size - size_of(axes) * tile)
         begin = min(shift, -window.low)
         length, taps = tile + shift - begin, tile + shift + window.low
-        return _Running(
+        return _CumulativeWindows(
             False, begin, length, tile, shift - begin, -window.low - begin, Window(taps, stride, 1, 0, moved)
         )  # fmt: skip
     return None
 
 
 def _combine_running(
-    op: LocalOp, values: Sequence[Value], dim: int, how: _Running, neutral: Sequence[Value]
+    op: LocalOp, values: Sequence[Value], dim: int, how: _CumulativeWindows, neutral: Sequence[Value]
 ) -> list[Value]:
-    """Each device combines what it reads, and that with the totals of the shards on one side, which are gathered."""
+    """Each device combines its own elements with the gathered totals of the shards on one side."""
     emit, axes, rank = op.emit, op.operand_axes(0, dim), op.info.operands[0].rank
 
     def reduced(values: Sequence[Value], window: Window) -> list[Value]:
@@ -247,9 +247,9 @@ def _combine_running(
 
 
 def _totals_of_others(
-    op: LocalOp, totals: Sequence[Value], dim: int, how: _Running, neutral: Sequence[Value]
+    op: LocalOp, totals: Sequence[Value], dim: int, how: _CumulativeWindows, neutral: Sequence[Value]
 ) -> list[Value]:
-    """The totals of all shards, gathered, with those that a device does not count made neutral."""
+    """The gathered totals of all shards, with the neutral element for those that a device does not count."""
     emit, axes = op.emit, op.operand_axes(0, dim)
     cause = op.cause(f"windows of '{op.info.name}' span shards of a split dimension, of which totals are gathered")
     gathered = [emit.all_gather(total, dim, axes, cause) for total in totals]
@@ -264,7 +264,7 @@ def _totals_of_others(
 
 
 def _combined(op: LocalOp, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-    """Two values of every result combined by the operation's body, element by element."""
+    """Combine two values of every result elementwise with the body of the operation."""
     reducer = _reducer(op.info)
     if reducer is None:
         return mapped(op.emit, op.ir.regions[0], [*first, *second])

@@ -1,4 +1,4 @@
-"""reduce: combining dimensions away, with any reducer and any number of operands."""
+"""reduce, with any reducer and any number of operands."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gspmd.transforms.ops.traits import Flops, Fusion, Traits
 def reduce_rule(info: OpInfo) -> OpShardingRule:
     """Kept dimensions pass through; reduced ones leave partial results.
 
-    With a reducer that all-reduces do not perform (argmax, or integers bit by bit), the local form gathers the
-    partial results and reduces them once more.
+    If all-reduce does not support the reducer (argmax, or bitwise operations), the local form gathers the partial
+    results and reduces them again.
     """
     count = len(info.results)
     shape = info.operands[0].shape
@@ -65,9 +65,10 @@ def localize_reduce(op: LocalOp) -> None:
 
 
 def _neutral(op: LocalOp) -> Sequence[Fill] | None:
-    """The neutral element for each operand, as `Emitter.mask` takes it; None when that is not known.
+    """The neutral element for each operand, as an argument of `Emitter.mask`; None if unknown.
 
-    Where the reducer only chooses among its operands, the initial value will do: it may be met any number of times.
+    If the reducer only selects one of its operands, the initial value is neutral, since it may occur any number of
+    times.
     """
     inits = op.operands[len(op.info.results) :]
     names = [REDUCER_OF.get(name) for name in reducers(op.info)]
@@ -84,15 +85,16 @@ def _scalars(op: LocalOp, neutral: Sequence[Fill]) -> list[Value]:
     ]
 
 
-# What reducers consist of that give one of the elements they are given, as argmax does.
+# The operations of reducers that return one of their operands, like argmax.
 _NAMES = "and compare constant maximum minimum not or return select xor"
 _CHOOSING = {f"stablehlo.{name}" for name in _NAMES.split()} | {"..."}
 
 
 def _reduce_split(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
-    """Leave partial results, of which one starts from the initial value.
+    """Compute partial results, one of which includes the initial value.
 
-    It is combined with them in a step of its own, as XLA takes initial values for identities (`initial_values.py`).
+    The initial value is combined in a separate operation, since XLA assumes that it is an identity
+    (`initial_values.py`).
     """
     emit, count, reducer = op.emit, len(op.info.results), op.rule.combiner
     inits = op.operands[count:]
@@ -112,14 +114,14 @@ def _reduce_split(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
 
 
 def on_first_shard(op: LocalOp, init: Value, neutral: Value, axes: Axes) -> Value:
-    """The initial value on the first shard along `axes`, where all of them would count it repeatedly."""
+    """The initial value on the first shard along `axes`, and the identity on others, so that it counts once."""
     emit = op.emit
     first = emit.compare(emit.shard_index(axes), "EQ", emit.constant(INDEX, 0))
     return emit.op("stablehlo.select", [first, init, neutral], [init.type])
 
 
 def _reduce_partial_results(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
-    """Gather every shard's results along a new leading dimension and reduce that with the same body."""
+    """Gather the results of all shards along a new leading dimension and reduce that with the same body."""
     count = len(op.info.results)
     results = [op.local_result(i) for i in range(count)]
     operands, inits = op.operands[:count], op.operands[count:]
@@ -134,7 +136,7 @@ def _gather(op: LocalOp, partial: list[Value], axes: Axes) -> list[Value]:
 
 
 def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
-    """The same for reducers of which no neutral element is known: elements are marked as being there or not.
+    """The same for reducers without a known neutral element: a flag marks elements as present.
 
     The initial value is one more partial result, so that it counts once.
     """
@@ -155,7 +157,7 @@ def _reduce_marked(op: LocalOp, split: list[int], axes: Axes) -> None:
 
 
 def _reduce_by_mark(op: LocalOp, operands: list[Value], inits: list[Value], dimensions: tuple[int, ...]) -> list[Value]:
-    """Reduce what is marked, by the last operand; a result is marked when anything in it was."""
+    """Reduce elements marked as present by the last operand; a result is present if any of its elements was."""
     emit, count = op.emit, len(inits)
     (block,) = op.ir.regions
 
@@ -186,7 +188,7 @@ def _reduce_by_mark(op: LocalOp, operands: list[Value], inits: list[Value], dime
 def _reduce_like(
     op: LocalOp, operands: list[Value], results: list[TensorType], dimensions: ir.Attribute
 ) -> list[Value]:
-    """Another reduce with this one's body."""
+    """A reduce with the same body."""
     clone = op.ir.clone().insert(op.emit.point)
     for index, operand in enumerate(operands):
         clone.operands[index] = operand

@@ -1,4 +1,4 @@
-"""Operations that have no place in a program for a single device of static shapes, each with the reason."""
+"""Refused operations, each with its reason: they do not occur in single-device programs with static shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sharding rule of every operation of a program, looked up in an op table and made once."""
+"""The sharding rules of a program's operations, from the table, memoized."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from gspmd.transforms.ops.op_definition import OpDef, OpTable, definition_of
 from gspmd.transforms.parsing.mlir import source_location
 
 GivenRule = Callable[[OpInfo, Operation], OpShardingRule | None]
-"""The rule of an operation that its program comes with, None where it has none."""
+"""A function for the rule that the program itself gives an operation; None if it has none."""
 
 
 class RuleBook:
     """Rules by number; equal rules share one.
 
-    With `replicate_unsupported`, what the table does not know or refuses is computed whole on every device;
-    `replicated` lists those operations and why. In a manual computation over all axes it is the program of one device
-    and stays as it is; in one over some axes, a call or an operation that the table does not know is computed alike
-    along the free ones, and `alike` lists it. A rule written on a custom call, or on what the table does not know, is
-    its rule; on other operations it only guides propagation, if `guided`. What is `given` goes before all
-    of that.
+    With `replicate_unsupported`, every device computes an unknown or refused operation on whole operands; `replicated`
+    lists these operations with the reason. In a manual computation over all axes, an unknown operation is per-device
+    and stays unchanged; in one over some axes, an unknown call or operation is repeated along the other axes, and
+    `alike` lists it. A rule written on a custom call, or on an unknown operation, is its rule; on other operations it
+    only guides propagation, if `guided`. A `given` rule overrides all of these.
     """
 
     def __init__(
@@ -61,16 +60,16 @@ class RuleBook:
         return number
 
     def identity(self, shape: tuple[int, ...], direction: Direction = Direction.BOTH) -> int:
-        """The rule of two tensors that are the same value."""
+        """The identity rule of two tensors."""
         number = self.entering(shape, (1,) * len(shape))
         if direction is Direction.BOTH:
             return number
         return self.number(dataclasses.replace(self.rules[number], direction=direction))
 
     def entering(self, shape: tuple[int, ...], counts: tuple[int, ...]) -> int:
-        """The rule of a value of this shape inside a manual computation and the same value outside.
+        """The rule that connects a value of this shape inside a manual computation with the one outside.
 
-        Outside, each dimension is as many times as large as `counts` says.
+        Outside, each dimension is larger by its entry of `counts`.
         """
         number = self._identities.get((shape, counts))
         if number is None:
@@ -84,7 +83,7 @@ class RuleBook:
         return number
 
     def number(self, rule: OpShardingRule) -> int:
-        """The number of a rule that an operation need not have by itself."""
+        """The number of a rule that need not belong to an operation."""
         number = self._numbers.get(rule)
         if number is None:
             number = self._numbers[rule] = len(self.rules)
@@ -110,7 +109,7 @@ class RuleBook:
                 )
             return _rule_of(definition, info)
         except Unsupported as error:
-            # A call whose target has a row of its own is known: what the row refuses is refused everywhere.
+            # A call whose target has a row is known: what the row refuses is refused everywhere.
             known = self.definition(info)
             is_known_call = info.name == CUSTOM_CALL and known is not None and known.name != CUSTOM_CALL
             scope = ManualScope.NONE if is_known_call else info.scope
@@ -126,7 +125,7 @@ class RuleBook:
             raise error.at(source_location(ir_op.location), info.name) from None
 
     def _replicable(self, info: OpInfo) -> bool:
-        """Whether running the operation on every device, on equal operands, gives equal results."""
+        """Whether the operation has equal results on every device for equal operands."""
         definition = self.definition(info)
         if definition is not None and not definition.replicable:
             return False
@@ -139,7 +138,7 @@ _known: weakref.WeakKeyDictionary[OpInfo, tuple[OpDef, OpShardingRule]] = weakre
 
 
 def _rule_of(definition: OpDef, info: OpInfo) -> OpShardingRule:
-    """The rule that a definition makes for an operation, once for all stages."""
+    """The rule of a definition for an operation, shared by all stages."""
     known = _known.get(info)
     if known is None or known[0] is not definition:
         known = _known[info] = definition, definition.rule(info)
@@ -147,7 +146,7 @@ def _rule_of(definition: OpDef, info: OpInfo) -> OpShardingRule:
 
 
 def whole(info: OpInfo) -> OpShardingRule:
-    """The rule of an operation that every device computes whole."""
+    """The rule of an operation that every device computes on whole operands."""
     return RuleBuilder(_shapes(info.operands), _shapes(info.results)).build()
 
 

@@ -1,4 +1,4 @@
-"""scan: a computation carried along one dimension, slice by slice."""
+"""scan: a computation along one dimension, slice by slice."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ops.elementwise import OPS as ELEMENTWISE
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 
-# These would change shapes inside the body, or have bodies of their own.
+# These would change shapes inside the body, or have regions.
 _NOT_IN_BODY = {"stablehlo.map", "stablehlo.bitcast_convert"}
 
 
 def scan_rule(info: OpInfo) -> OpShardingRule:
-    """Where the body computes element by element all dimensions but the scanned one pass through.
+    """If the body is elementwise, all dimensions except the scanned one pass through.
 
-    Other bodies, and slices of several shapes, are computed whole.
+    Other bodies, and slices of different shapes, are not split.
     """
     scanned = info.integer("dimension")
     operands, results = [t.shape for t in info.operands], [t.shape for t in info.results]

@@ -1,4 +1,4 @@
-"""scatter: updates of scattered rows, on whichever device holds them or brings the update."""
+"""scatter: updates of rows, on the device of the row or of the update."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def scatter_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions of the inputs pass through; whole windows and batching dimensions are split alike in the updates.
+    """All dimensions of the inputs pass through; whole windows and batching dimensions are split like the updates.
 
-    Splitting the updates, their windows too where these are only part of a dimension, leaves partial results where
-    updates are plain reductions, and these are combined, by the local form if not alike for all results. Other updates
-    may depend on their order and are not split.
+    If updates are plain reductions, splitting the updates, or windows that are only a part of a dimension, leaves
+    partial results. The local form combines these if the reducers of results differ. Other updates may depend on their
+    order and are not split.
     """
     numbers = _numbers(info)
     count = len(info.results)
@@ -70,19 +70,19 @@ def _numbers(info: OpInfo) -> stablehlo.ScatterDimensionNumbers:
 
 
 def _index_dims(info: OpInfo) -> list[int]:
-    """Dimensions of the indices other than the index vector's."""
+    """The batch dimensions of the indices."""
     indices = info.operands[len(info.results)]
     return [d for d in range(indices.rank) if d != _numbers(info).index_vector_dim]
 
 
 def _update_scatter_dims(info: OpInfo) -> list[int]:
-    """Dimensions of the updates that come from the indices."""
+    """The dimensions of the updates from the indices."""
     updates = info.operands[len(info.results) + 1]
     return [d for d in range(updates.rank) if d not in _numbers(info).update_window_dims]
 
 
 def _window_place(info: OpInfo) -> dict[int, int]:
-    """Update dimension by operand dimension that the window spans."""
+    """The update dimension of each window dimension of the operand."""
     numbers = _numbers(info)
     missing = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     windows = [d for d in range(info.operands[0].rank) if d not in missing]
@@ -90,7 +90,7 @@ def _window_place(info: OpInfo) -> dict[int, int]:
 
 
 def _reducers(info: OpInfo) -> tuple[str, ...] | None:
-    """The plain reductions that combine updates with what is there, None for anything else.
+    """The reductions that combine updates with the operands; None for other bodies.
 
     Products of complex numbers have no identity: infinity times one is not a number.
     """
@@ -104,9 +104,9 @@ def _reducers(info: OpInfo) -> tuple[str, ...] | None:
 
 
 def localize_scatter(op: LocalOp) -> None:
-    """Scatter on each device the updates of rows that it holds.
+    """On each device, scatter the updates of rows in its shard.
 
-    Of split updates, one shard starts from the operand and the others from the identity.
+    With split updates, one shard starts from the operand and the others from the identity.
     """
     emit, count = op.emit, len(op.info.results)
     axes = _hide_what_is_split(op)
@@ -122,7 +122,7 @@ def localize_scatter(op: LocalOp) -> None:
 
 
 def _hide_what_is_split(op: LocalOp) -> Axes:
-    """Make split updates safe: only the first shard starts from the operand, and padding is the identity.
+    """Prepare split updates: only the first shard starts from the operand, and padding becomes the identity.
 
     Returns the axes over which results are partial.
     """
@@ -146,7 +146,7 @@ def _hide_what_is_split(op: LocalOp) -> Axes:
 
 
 def _windows(op: LocalOp) -> list[WindowDim]:
-    """The dimensions that windows are only part of."""
+    """The dimensions of which windows are only a part."""
     count = len(op.info.results)
     shape, local = op.info.operands[0].shape, op.local_operand(0).shape
     updates, parts = op.info.operands[count + 1].shape, op.local_operand(count + 1).shape
@@ -162,12 +162,12 @@ def _windows(op: LocalOp) -> list[WindowDim]:
 
 
 def _margins(window: WindowDim) -> tuple[int, int]:
-    """Room before and behind a shard for parts that are only partly in it, or hang over the end."""
+    """The margins before and after a shard for windows that are only partly inside."""
     return (window.part - 1, window.part - 1) if window.axes else (0, window.overhang)
 
 
 def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Value]:
-    """The operation on shards with margins, without these again."""
+    """The operation on shards with margins, which are then removed."""
     emit, count = op.emit, len(op.info.results)
     mapped = list(_numbers(op.info).scattered_dims_to_operand_dims)
     added = [d for d in windows if d not in mapped] or ([] if mapped else _any_dim(op))
@@ -179,7 +179,8 @@ def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Value]:
         for dim, window in windows.items():
             inputs[index] = pad_dim(emit, inputs[index], dim, *_margins(window), 0)
         if windows and math.prod(op.local_operand(count).shape[d] for d in _index_dims(op.info)) == 1:
-            # XLA turns a single row into a slice and, of a shard just cut, adds up both starts without limiting its.
+            # XLA turns a single row into a slice and, for a sliced shard, adds both starts without clamping the inner
+            # one.
             inputs[index] = emit.kept_apart(inputs[index])
     clone = op.ir.clone().insert(emit.point)
     for index, operand in enumerate([*inputs, indices, *op.operands[count + 1 :]]):
@@ -194,7 +195,7 @@ def _scatter(op: LocalOp, windows: dict[int, WindowDim]) -> list[Value]:
 
 
 def _keep_promises(op: LocalOp, clone: Operation, changed: bool) -> None:
-    """Indices that were changed are not sorted, and those that are padding are not unique either."""
+    """Changed indices are not sorted, and padding is not unique either."""
     count = len(op.info.results)
     padded = not op.operand_shardings[count].divides(op.info.operands[count].shape)
     broken = {"indices_are_sorted": changed or padded, "unique_indices": padded}
@@ -204,9 +205,9 @@ def _keep_promises(op: LocalOp, clone: Operation, changed: bool) -> None:
 
 
 def _any_dim(op: LocalOp) -> list[int]:
-    """A dimension that index vectors can have a component for, if there is one.
+    """A dimension for a component of index vectors, if there is one.
 
-    XLA on CPU takes but one of the updates of a single element where index vectors are empty.
+    With empty index vectors, XLA on CPUs applies only one of several updates of an element.
     """
     return [d for d in range(op.info.operands[0].rank) if d not in _numbers(op.info).input_batching_dims][:1]
 
@@ -214,10 +215,11 @@ def _any_dim(op: LocalOp) -> list[int]:
 def _shard_indices(
     op: LocalOp, windows: dict[int, WindowDim], dims: list[int]
 ) -> tuple[Value, stablehlo.ScatterDimensionNumbers]:
-    """Indices into this shard with its margins, with components for `dims`, and the dimension numbers.
+    """The indices into this shard with its margins, with components for `dims`, and the dimension numbers.
 
-    What is out of range of the whole operand stays so in every shard: it is brought to just outside first, so that no
-    subtraction can wrap. An element behind the end may then be in the last shard's padding, which is never read.
+    An index out of range of the whole operand stays out of range in every shard: it is first clamped to just outside,
+    so that no subtraction wraps. An element after the end may then be in the padding of the last shard, which is never
+    read.
     """
     emit, info, count = op.emit, op.info, len(op.info.results)
     numbers, shape = _numbers(info), info.operands[0].shape
@@ -242,7 +244,7 @@ def _shard_indices(
 
 
 def _part_start(op: LocalOp, start: Value, window: WindowDim) -> Value:
-    """Where this device's part of windows begins in its shard with margins; outside where the window does not fit."""
+    """The start of this device's part of a window in its shard with margins; outside if the window does not fit."""
     emit, type_ = op.emit, start.type
     found = window.position(emit, start)
     if window.window == 1:
@@ -255,7 +257,7 @@ def _part_start(op: LocalOp, start: Value, window: WindowDim) -> Value:
 
 
 def _cut(op: LocalOp, value: Value, begins: list[int], shape: tuple[int, ...]) -> Value:
-    """What is between the margins."""
+    """The shard without its margins."""
     type_ = value.type
     if type_.shape == shape:
         return value

@@ -19,11 +19,11 @@ from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_opera
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Traits
-from gspmd.transforms.ops.windows import Shift, Window, cut, set_padding, windows_of
+from gspmd.transforms.ops.windows import ShardOffset, Window, cut, set_padding, windows_of
 
 
 def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions with windows of one element pass through; of others, devices fetch the windows over their part."""
+    """Dimensions with windows of one element pass through; along others, devices fetch the windows over their shard."""
     operand, source = info.operands[0].shape, info.operands[1].shape
     builder = RuleBuilder([operand, source, ()], [operand])
     for dim, window in enumerate(windows_of(info, info.ints("window_dimensions"))):
@@ -37,10 +37,10 @@ def select_and_scatter_rule(info: OpInfo) -> OpShardingRule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Piece:
-    """What a device computes along a dimension split over `axes` in shards of `local` elements.
+    """A device's work along a dimension split over `axes` in shards of `local` elements.
 
-    The dimension has `size` elements and `count` windows. A device makes `part` elements of the result, a multiple of
-    the stride, and needs for that `windows` whole windows, which begin with number `first` on the first shard.
+    The dimension has `size` elements and `count` windows. A device computes `part` elements of the result, a multiple
+    of the stride, from `windows` whole windows, starting with number `first` on the first shard.
     """
 
     dim: int
@@ -57,13 +57,13 @@ class _Piece:
 
     @property
     def begin(self) -> int:
-        """The place in the operand where the first shard's windows begin."""
+        """The position in the operand at which the first shard's windows start."""
         return self.first * self.window.stride - self.window.low
 
     @property
-    def shift(self) -> Shift:
-        """How far the windows of other shards are from there."""
-        return Shift(self.axes, self.part)
+    def shift(self) -> ShardOffset:
+        """The offset of other shards' windows from there."""
+        return ShardOffset(self.axes, self.part)
 
     @property
     def length(self) -> int:
@@ -80,7 +80,7 @@ class _Piece:
 
 
 def _pieces(info: OpInfo, operand: TensorSharding) -> list[_Piece]:
-    """The dimensions that are split and have windows."""
+    """The split dimensions with windows."""
     return [
         _piece(info, dim, window, operand.dims[dim].axes)
         for dim, window in enumerate(windows_of(info, info.ints("window_dimensions")))
@@ -89,7 +89,7 @@ def _pieces(info: OpInfo, operand: TensorSharding) -> list[_Piece]:
 
 
 def _piece(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Piece:
-    """All windows that cover something of a shard's part; some cover nothing of it, or are made up."""
+    """A range with all windows that overlap the part of a shard; some windows do not overlap or do not exist."""
     size, count = (info.operands[i].shape[dim] for i in range(2))
     local = -(-size // size_of(axes))
     part = -(-local // window.stride) * window.stride
@@ -101,11 +101,11 @@ def _piece(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Piece:
 
 
 def localize_select_and_scatter(op: LocalOp) -> None:
-    """Each device scatters what all windows over its part of the result select, and keeps that part.
+    """Each device evaluates all windows over its part of the result, and keeps that part.
 
-    Where windows reach out of the operand, elements there repeat the last one inside, which every such window
-    covers; what is scattered to them is what it would get. Windows that do not exist scatter the reducer's identity, or
-    the initial value of a reducer that is not known, which is its identity too.
+    If windows extend beyond the operand, elements there repeat the last one inside, which every such window covers, and
+    their results are added to it. Windows that do not exist scatter the identity of the reducer, or the initial value
+    of an unknown reducer, which is its identity, too.
     """
     windows = windows_of(op.info, op.info.ints("window_dimensions"))
     pieces = _pieces(op.info, op.operand_shardings[0])
@@ -144,18 +144,18 @@ def _scatter(op: LocalOp, operand: Value, source: Value, start: Value, windows: 
 
 
 def _own_part(op: LocalOp, value: Value, piece: _Piece, neutral: Value) -> Value:
-    """This device's part of the result, which may begin before its first window, or end behind the last."""
+    """This device's part of the result, which may start before its first window or end after the last."""
     before, after = max(0, piece.begin), max(0, piece.part - piece.begin - piece.length)
     value = pad_dim(op.emit, value, piece.dim, before, after, neutral)
     value = cut(op.emit, value, piece.dim, before - piece.begin, (), piece.part)
     if piece.local == piece.part:
         return value
-    cause = op.cause(f"shards of '{op.info.name}' hold parts of strides: their results move to where they belong")
+    cause = op.cause(f"shards of '{op.info.name}' contain parts of strides: their results are exchanged")
     return take_windows(op.emit, value, piece.dim, piece.axes, piece.of_result(), None, cause)
 
 
 def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Value, Value]:
-    """Where this device's piece begins in the dimension, and the place of each of its elements."""
+    """The start of this device's piece in the dimension, and the position of each of its elements."""
     emit, places_type = op.emit, TensorType(type_.shape, INDEX.element)
     begin = emit.binary("add", piece.shift.places(emit), emit.constant(INDEX, piece.begin))
     places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(piece.dim))
@@ -163,12 +163,12 @@ def _places(op: LocalOp, type_: TensorType, piece: _Piece) -> tuple[Value, Value
 
 
 def _ends(piece: _Piece) -> list[tuple[str, int]]:
-    """The ends that windows reach out of: the comparison that is true there, and the last place inside."""
+    """The ends that windows exceed: the comparison that is true outside, and the last position inside."""
     return [("LT", 0)] * piece.left + [("GT", piece.size - 1)] * piece.right
 
 
 def _repeat_ends(op: LocalOp, value: Value, piece: _Piece) -> Value:
-    """Elements outside the dimension as the last one inside."""
+    """Replace elements outside the dimension by the last one inside."""
     emit, type_, rank = op.emit, value.type, op.info.operands[0].rank
     if not _ends(piece):
         return value
@@ -187,7 +187,7 @@ def _repeat_ends(op: LocalOp, value: Value, piece: _Piece) -> Value:
 
 
 def _collect_ends(op: LocalOp, value: Value, piece: _Piece, neutral: Value) -> Value:
-    """The last element inside gets what was scattered to those outside."""
+    """Combine the results of elements outside into the last element inside."""
     emit, type_, rank = op.emit, value.type, op.info.operands[0].rank
     if not _ends(piece):
         return value
@@ -205,7 +205,7 @@ def _collect_ends(op: LocalOp, value: Value, piece: _Piece, neutral: Value) -> V
 
 
 def _reduce(op: LocalOp, value: Value, dim: int, start: Value) -> Value:
-    """A dimension combined with the scatter's reducer."""
+    """Reduce a dimension with the scatter's reducer."""
     emit, type_ = op.emit, value.type
     result = TensorType((*type_.shape[:dim], *type_.shape[dim + 1 :]), type_.element)
     body = op.ir.regions[1]

@@ -1,7 +1,7 @@
 """slice, pad, reverse: static cuts and shifts.
 
-Dimensions that are kept whole pass through. Of others every device fetches what its part of the result is made of; of
-little that is left of a dimension, each device finds the part that it holds.
+Dimensions that are kept whole pass through. Along others, every device fetches the elements of its shard of the result;
+if only a small part of a dimension is kept, each device provides the elements in its shard.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table, unless_partial
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
-# One in so many elements of a dimension is little.
+# An operand with at most this fraction of the dimension is small.
 _SMALL = 4
 
 
 def slice_rule(info: OpInfo) -> OpShardingRule:
-    """Dimensions stay split; of those that keep little, each device finds the part that it holds."""
+    """Dimensions stay split; along those that keep a small part, each device provides its elements."""
     return _slice_rule(info, [_kept_little(info, dim) for dim in range(info.operands[0].rank)])
 
 
 def other_slice_rules(info: OpInfo) -> tuple[OpShardingRule, ...]:
-    """What is little may stay split, too."""
+    """Dimensions with a small part may stay split, too."""
     rank = info.operands[0].rank
     return (_slice_rule(info, [False] * rank),) if any(_kept_little(info, dim) for dim in range(rank)) else ()
 
@@ -49,7 +49,7 @@ def _kept_little(info: OpInfo, dim: int) -> bool:
 
 
 def _slice_rule(info: OpInfo, found: list[bool]) -> OpShardingRule:
-    """`found` says of which dimensions each device finds the part that it holds."""
+    """`found` are the dimensions along which each device provides its elements."""
     operand, result, element = info.operands[0].shape, info.results[0].shape, info.results[0].element
     builder = RuleBuilder([operand], [result], stage=Stage.ELEMENTWISE, combiner=partial_combiner(element))
     for dim, (size, kept) in enumerate(zip(operand, result, strict=True)):
@@ -65,15 +65,15 @@ def _slice_rule(info: OpInfo, found: list[bool]) -> OpShardingRule:
 
 
 def _span(info: OpInfo, dim: int) -> int:
-    """From the first to behind the last element that a slice takes."""
+    """The length from the first to after the last element of a slice."""
     return (info.results[0].shape[dim] - 1) * info.ints("strides")[dim] + 1
 
 
-class _Cut:
+class _SplitSlice:
     """A slice of a dimension that stays split: every `stride`-th element from `start`, `kept` in all.
 
-    Either a device fetches what its part of the result spans and takes every `stride`-th of that (`spans`), or it
-    takes from its shard those that are kept, to send these: whichever sends less.
+    Either a device fetches the range of its part of the result and takes every `stride`-th element (`spans`), or it
+    takes the kept elements of its shard and sends these, whichever sends less.
     """
 
     def __init__(self, info: OpInfo, dim: int, count: int) -> None:
@@ -85,7 +85,7 @@ class _Cut:
         self.spans = True
         if self.stride > 1:
             begins = np.arange(count + 1) * -(-size // count)
-            # The first that a shard keeps, counted among all that are kept, and its place in the shard.
+            # The number of a shard's first kept element among all kept ones, and its position in the shard.
             first = np.clip(-((start - begins) // self.stride), 0, self.kept)
             self.places: Ints = (start + self.stride * first - begins)[:-1]
             self.filled: Ints = np.diff(first)
@@ -95,7 +95,7 @@ class _Cut:
                 self.exchange, self.spans = packed, False
 
     def take(self, op: LocalOp, value: Value, dim: int, axes: Axes) -> Value:
-        """This device's part of the result."""
+        """This device's shard of the result."""
         if not self.spans:
             most = self.exchange.local
             value = cut_at(op.emit, value, dim, axes, self.places, self.filled, (most - 1) * self.stride + 1)
@@ -105,7 +105,7 @@ class _Cut:
 
 
 def localize_slice(op: LocalOp) -> None:
-    """Split dimensions are cut by themselves, the others as before; before anything is sent where something is."""
+    """Slice dimensions that are not split first, so that less is sent, then the split ones."""
     operand, result = op.info.operands[0].shape, op.info.results[0].shape
     local, value = op.local_result(0).shape, op.operands[0]
     starts, strides = list(op.info.ints("start_indices")), list(op.info.ints("strides"))
@@ -132,17 +132,17 @@ def localize_slice(op: LocalOp) -> None:
     op.keep()
 
 
-def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> dict[int, _Cut]:
-    """The dimensions that stay split, of which shards give each other what they keep."""
+def _exchanged(info: OpInfo, operand: TensorSharding, result: TensorSharding) -> dict[int, _SplitSlice]:
+    """The dimensions that stay split, along which shards exchange kept elements."""
     return {
-        dim: _Cut(info, dim, size_of(before.axes))
+        dim: _SplitSlice(info, dim, size_of(before.axes))
         for dim, (before, after) in enumerate(zip(operand.dims, result.dims, strict=True))
         if before.axes and after.axes and info.operands[0].shape[dim] != info.results[0].shape[dim]
     }
 
 
 def _own_part(op: LocalOp, value: Value, dim: int) -> Value:
-    """What the slice spans of a dimension; the neutral element where another shard holds it."""
+    """The range of the slice along a dimension, with the neutral element for elements of other shards."""
     emit, span = op.emit, _span(op.info, dim)
     local, neutral = op.local_operand(0).shape[dim], identity_of(op.rule.combiner)
     start = op.emit.constant(INDEX, op.info.ints("start_indices")[dim])
@@ -184,14 +184,14 @@ def _amounts(info: OpInfo) -> list[tuple[int, int, int]]:
 
 
 def _pad_windows(info: OpInfo, dim: int, count: int) -> Windows:
-    """What shards of the result are of the operand, whose elements are apart by the interior padding."""
+    """The windows of the operand that shards of the result span, with interior padding between elements."""
     low, _, interior = _amounts(info)[dim]
     length = -(-info.results[0].shape[dim] // count)
     return Windows(info.operands[0].shape[dim], -low, length, length, interior + 1)
 
 
 def localize_pad(op: LocalOp) -> None:
-    """Each device fetches the elements of its part of the result, and puts padding around and between them."""
+    """Each device fetches the elements of its shard of the result, and pads around and between them."""
     lists = [list(amounts) for amounts in zip(*_amounts(op.info), strict=True)]
     value, fill = op.operands
     for dim, amounts in enumerate(_amounts(op.info)):
@@ -212,7 +212,7 @@ def localize_pad(op: LocalOp) -> None:
 
 
 def reverse_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the reversed ones pass through; of those, shards come from the other end."""
+    """All dimensions except the reversed ones pass through; along those, shards come from the other end."""
     shape = info.results[0].shape
     builder = RuleBuilder([shape], [shape], stage=Stage.ELEMENTWISE)
     reversed_dims = info.ints("dimensions")
@@ -223,18 +223,18 @@ def reverse_rule(info: OpInfo) -> OpShardingRule:
 
 
 def _mirrored(size: int, count: int) -> Windows:
-    """What shards of the result are of the operand, back to front."""
+    """The windows of the operand for shards of the result, in reverse order."""
     local = -(-size // count)
     return Windows(size, size - local, -local, local)
 
 
 def localize_reverse(op: LocalOp) -> None:
-    """Each device fetches the elements of its part of the result, and reverses them.
+    """Each device fetches the elements of its shard of the result, and reverses them.
 
-    In even shards that is one exchange, also to other shards than those of the operand. Otherwise shards are fetched
-    along one dimension after the other, and stay as they are split.
+    For even shards that is one exchange, possibly to another sharding. Otherwise shards are fetched along one dimension
+    after the other, with the same sharding.
     """
-    cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards swap places")
+    cause = op.cause(f"'{op.info.name}' reverses a split dimension: shards are swapped")
     shape, dims = op.info.operands[0].shape, op.info.ints("dimensions")
     before, after = (sharding.dim_axes() for sharding in (*op.operand_shardings, *op.result_shardings))
     split = tuple(dim for dim in dims if after[dim])

@@ -1,4 +1,4 @@
-"""sort and top_k: order along one dimension."""
+"""sort and top_k along one dimension."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gspmd.transforms.ops.traits import Flops, Traits
 
 
 def sort_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions pass through, together in all operands and results, but of the sorted one everything moves."""
+    """All dimensions pass through; along the sorted one all elements move."""
     shape, count = info.operands[0].shape, len(info.operands)
     sorted_dim = info.integer("dimension", -1) % max(len(shape), 1)
     builder = RuleBuilder([shape] * count, [shape] * count)
@@ -40,7 +40,7 @@ def sort_rule(info: OpInfo) -> OpShardingRule:
 
 
 def localize_sort(op: LocalOp) -> None:
-    """Sort by columns where that sends less than an all-gather and the comparator is known to be an order."""
+    """Sort by Columnsort if that sends less than an all-gather and the comparator is known to be an order."""
     dim = op.info.integer("dimension", -1) % max(op.info.operands[0].rank, 1)
     axes = op.operand_axes(0, dim) if op.info.operands[0].rank else ()
     if not axes:
@@ -81,9 +81,9 @@ def _sort(op: LocalOp, operands: Sequence[Value], dim: int, body: Body) -> list[
 class _Columns:
     """Columnsort: a device sends about three times its shard, however many devices there are.
 
-    Every device is a column, which it sorts alone. Between sorts columns are dealt out, and dealt back; at last each
-    half column is sorted together with the half before or behind it. Elements carry their index where it is needed to
-    decide between equal ones and to put padding last.
+    Every device sorts its own column. Between sorts, columns are transposed and transposed back; finally each half
+    column is sorted together with the adjacent half of its neighbor. Elements carry their index if it is needed to
+    order equal ones and to put padding last.
 
     Source: Leighton, Tight bounds on the complexity of parallel sorting (IEEE Trans. Computers C-34, 1985).
     """
@@ -101,7 +101,7 @@ class _Columns:
         )
 
     def apply(self) -> bool:
-        """Whether columns are high enough, and any two elements are in an order."""
+        """Whether columns are long enough, and any two elements are ordered."""
         return self.column >= 2 * (self.count - 1) ** 2 and self.comparison is not _Comparison.UNKNOWN
 
     def sent_bytes(self) -> float:
@@ -134,7 +134,7 @@ class _Columns:
         return self.emit.binary("add", places, self.emit.broadcast_scalar(begin, type_))
 
     def _index(self) -> Value:
-        """Where every element was; of padding, behind the end."""
+        """The original index of every element; padding has indices after the end."""
         places = self._places(self.column, self.emit.shard_offset(self.axes, self.local, self.element))
         if self.column == self.local:
             return places
@@ -155,9 +155,9 @@ class _Columns:
         return self.emit.all_to_all(value, self.dim, self.dim, self.axes, self.cause)
 
     def _sort_halves(self, columns: list[Value]) -> list[Value]:
-        """Every column with the halves that are next to it, sorted, and its part of that.
+        """Sort every column together with the adjacent halves, and keep its part.
 
-        What lies beyond the first and the last column is numbered by its place there, so that it stays out.
+        Elements beyond the first and the last column have indices outside, so that they stay outside.
         """
         half = self.column // 2
         total = self.column * self.count
@@ -198,7 +198,7 @@ class _Columns:
             return inline_body(self.emit, block, arguments)
 
         def indexed(arguments: list[Value]) -> list[Value]:
-            """By the given order, of equal elements by their index; what has none inside by that alone."""
+            """Compare by the given order, then by index; elements outside only by index."""
             values, (left, right) = arguments[:given], arguments[given:]
             swapped = [values[i ^ 1] for i in range(given)]
             (less,), (more,) = plain(values), plain(swapped)
@@ -211,14 +211,14 @@ class _Columns:
         return _sort(self.op, columns, self.dim, plain if len(columns) * 2 == given else indexed)
 
     def _is_real(self, index: Value) -> Value:
-        """Not before the first element and not behind the last."""
+        """Whether indices are inside the dimension."""
         type_ = index.type
         low = self.emit.compare(index, "GE", self.emit.constant(type_, 0))
         return self.emit.binary("and", low, self.emit.compare(index, "LT", self.emit.constant(type_, self.size)))
 
 
 class _Comparison(enum.Enum):
-    """What is known of a comparator."""
+    """The class of a comparator."""
 
     UNKNOWN = "may be no order, as of NaN compared as a number"
     ORDER = "puts elements in an order in which different ones may be equal"
@@ -226,7 +226,7 @@ class _Comparison(enum.Enum):
 
 
 def _comparison(op: LocalOp) -> _Comparison:
-    """An order is made of strict comparisons that are total, and of tests for equality."""
+    """Classify a comparator: an order consists of strict total comparisons and tests for equality."""
     (block,) = op.ir.regions
     content = list(block)
     for inner in content:
@@ -241,13 +241,13 @@ def _comparison(op: LocalOp) -> _Comparison:
     return _Comparison.ORDER
 
 
-# What else comparators are made of: choosing a key of an element, and joining tests.
+# Other operations in comparators: keys of elements, and combinations of tests.
 _NAMES = "abs and bitcast_convert compare constant convert imag negate or real return select"
 _IN_COMPARATORS = {f"stablehlo.{name}" for name in _NAMES.split()}
 
 
 def _is_total(op: Operation) -> bool:
-    """Whether a comparison orders all values: not NaN as a number, and not a value before itself."""
+    """Whether a comparison is a strict total order: it orders NaN, and no value is before itself."""
     direction = _direction(op)
     if direction in ("EQ", "NE"):
         return True
@@ -262,7 +262,7 @@ def _direction(op: Operation) -> str:
 
 
 def top_k_rule(info: OpInfo) -> OpShardingRule:
-    """All dimensions but the last pass through; along that, the best of all shards are brought together."""
+    """All dimensions except the last pass through; along that, the best of all shards are gathered."""
     shape = info.operands[0].shape
     builder = RuleBuilder([shape], [t.shape for t in info.results])
     for dim, size in enumerate(shape):
@@ -276,9 +276,8 @@ def top_k_rule(info: OpInfo) -> OpShardingRule:
 def localize_top_k(op: LocalOp) -> None:
     """The best of each shard are gathered, and the best of these are the result.
 
-    What counts as larger is the total order, in which positive NaN is above and negative NaN below
-    everything; of equal elements the first one comes first, which keeps its place when shards are joined in
-    order.
+    Elements are compared in the total order, in which positive NaN is above and negative NaN below everything. Of equal
+    elements, the first comes first, which holds after gathering shards in order.
     """
     emit, operand = op.emit, op.info.operands[0]
     last = operand.rank - 1
@@ -300,9 +299,9 @@ def localize_top_k(op: LocalOp) -> None:
 
 
 def _least(emit: Emitter, element: str) -> Value:
-    """What is not above anything in the total order: the negative NaN of most bits.
+    """The smallest element in the total order: the negative NaN with most bits.
 
-    Shorter floats have none, or are taken for longer ones in which it is positive.
+    Shorter floats have none, or are converted to longer ones in which it is positive.
     """
     scalar = TensorType((), element)
     if element in ("f64", "f32", "f16", "bf16"):
@@ -313,7 +312,7 @@ def _least(emit: Emitter, element: str) -> Value:
 
 
 def _top_k(emit: Emitter, value: Value, k: int) -> list[Value]:
-    """The k largest elements along the last dimension, and where they are (i32)."""
+    """The k largest elements along the last dimension, and their positions (i32)."""
     type_ = value.type
     shape = (*type_.shape[:-1], k)
     results = [TensorType(shape, type_.element), TensorType(shape, "i32")]

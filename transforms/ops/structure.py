@@ -1,4 +1,4 @@
-"""Operations that have no rule because they compute nothing, or are something else by then; and who deals with each."""
+"""Operations without a rule: control flow, constraints, and operations that ingest replaces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {
 
 STRUCTURE: dict[str, str] = {name: words for words, names in _WORDS.items() for name in names.split()}
 
-_CONTROL = Traits(flops=MOVED, pure=False)  # what is in its regions may do anything
+_CONTROL = Traits(flops=MOVED, pure=False)  # its regions may contain any operation
 _TRAITS = {
     _CONTROL: f"stablehlo.case stablehlo.if stablehlo.while {MANUAL}",
     Traits(flops=MOVED, evaluate=the_same, view=True): BARRIER,
@@ -36,6 +36,6 @@ _TRAITS = {
     UNKNOWN: "stablehlo.composite",
 }
 OF_SHARDY = Traits(flops=MOVED)
-"""Of the operations of `sdy` that say how a value is split."""
+"""The traits of `sdy` operations that annotate a value."""
 STRUCTURE_TRAITS: dict[str, Traits] = {name: traits for traits, names in _TRAITS.items() for name in names.split()}
-"""What is known of them."""
+"""Their traits."""

@@ -1,4 +1,4 @@
-"""What is known of an operation apart from how it is split: what analyses and optimizations ask of it."""
+"""Traits of operations: their properties for analyses and optimizations, apart from sharding rules."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from gspmd.transforms.ops.evaluation import Evaluate
 
 
 class Fusion(enum.Enum):
-    """How compilers fuse an operation with others, on every platform."""
+    """How compilers fuse an operation, on every platform."""
 
     WITH_USER = enum.auto()
-    """Computed within its user if that is its only one; takes in what it reads itself."""
+    """Fused into its consumer if there is only one; its own producers may be fused into it."""
     WITH_ALL_USERS = enum.auto()
-    """Made anew within every user, and never kept, as long as all of them take it in."""
+    """Recomputed in every consumer and never in memory, if all consumers can fuse it."""
     TAKES_IN = enum.auto()
-    """What it reads is computed within it, but its result is in memory."""
+    """Its producers may be fused into it, but its result is in memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flops:
-    """The kind of an operation's arithmetic (`dot`, `reduction`, ...) and what counts it of an occurrence."""
+    """The kind of an operation's arithmetic (`dot`, `reduction`, ...) and a function that counts it."""
 
     kind: str
     count: Callable[[OpInfo], float]
@@ -31,32 +31,28 @@ class Flops:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Traits:
-    """What is known of an operation besides its rule. What nothing is said of computes its results and no more.
+    """The properties of an operation besides its rule. By default, an operation only computes its results.
 
-    What it computes:
-    `elementwise`: where operands have the results' shape or are scalars, every element from the same of each operand.
-    `rearranges`: it has all elements of its operand, each once, in another arrangement.
-    `linear`: operands of which it makes f(a) + f(b) = f(a + b), those of each tuple taken together while others stay
-    the same. Of one with a reducer this holds if the reducer adds, and to zeros. `floats_only`: of floats alone, as
-    integers are divided with a remainder. `commutes`: its two operands may change places.
-    `flops`: its arithmetic; None where that is not known. `evaluate`: what it makes of integers, where that is asked.
+    Computation:
+    `elementwise`: if operands have the shape of the results or are scalars, each element depends on the same element of
+    each operand. `rearranges`: the result is a permutation of the operand's elements. `linear`: tuples of operands in
+    which it is jointly linear, f(a) + f(b) = f(a + b), with the others fixed. With a reducer, this holds only for sums
+    that start from zeros. `floats_only`: only for floats, since integer division has a remainder. `commutes`: its two
+    operands may be swapped. `flops`: its arithmetic; None if unknown. `evaluate`: its evaluator for integers, if any.
 
     Memory:
-    `view`: every result is the operand of the same number by another name.
-    `placement`: it only says of its operand where that is to be, or how it is laid out there.
-    `in_place`: the result can take the memory of an operand of its size, which fused operations always can.
-    `fusion`: how it is fused with others, None if it is not.
-    `looks_up`: of its first operand only as many elements are read as there are in the result.
-    `update`: the operand, counted from the end if negative, whose elements take the place of some of the first's.
+    `view`: every result is another name of the operand with the same number.
+    `placement`: it only sets the memory or the layout of its operand.
+    `in_place`: the result can overwrite an operand of its size, as fused operations always can.
+    `fusion`: how it is fused; None if it is not.
+    `looks_up`: it reads only as many elements of its first operand as its result has.
+    `update`: the operand, counted from the end if negative, whose elements replace some elements of the first one.
 
-    When and where it runs:
-    `pure`: the results depend on the operands alone (of a collective, on those of all its devices), so that it may run
-    at another time, again, or never.
-    `effects`: it is done even where its results have no elements, or are none, and by the devices that it was
-    written for.
-    `communicates`: devices meet in it.
-    `diverges`: the results may differ by device where the operands do not. What communicates and does not diverge makes
-    the same of what differs.
+    Execution:
+    `pure`: the results depend only on the operands (for a collective, on those of all its devices), so it may be moved,
+    repeated or removed. `effects`: it must run even if its results are empty or absent, and on the devices for which it
+    was written. `communicates`: it is a collective. `diverges`: the results may differ by device for equal operands. A
+    collective that does not diverge has equal results for different operands.
     """
 
     elementwise: bool = False
@@ -79,15 +75,15 @@ class Traits:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the results follow from the operands alone, in the same way on every device."""
+        """Whether the results depend only on the operands, in the same way on every device."""
         return self.pure and not (self.diverges or self.communicates)
 
 
 MOVED = Flops("elementwise", lambda info: 0.0)
-"""Of operations that only move, repeat, name or convert what is there."""
+"""The traits of operations that only move, repeat, rename or convert elements."""
 
 PLAIN = Traits()
-"""Of operations that compute their results, and of which nothing else is known that anything asks."""
+"""The default traits of operations that only compute their results."""
 
 UNKNOWN = Traits(pure=False, diverges=True)
-"""What has to be expected of an operation that nothing is known of."""
+"""The conservative traits of an unknown operation."""

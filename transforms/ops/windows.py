@@ -1,8 +1,8 @@
-"""How windows move over a dimension, and what of it a device's share of them reads.
+"""Windows over a dimension, and the range that a device's share of them reads.
 
-Window i covers, for every tap q, the place `i * stride + q * dilation - low` of the operand, whose elements are
-`spread` places apart. A device that has the windows and taps of one shard each therefore reads a range of places
-that starts at a sum of multiples of its shard indices: `Reach`.
+Window i covers, for every tap q, the position `i * stride + q * dilation - low` of the operand, whose elements are
+`spread` positions apart. So a device with one shard of windows and taps reads a range of positions that starts at a sum
+of multiples of its shard indices: `WindowRange`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gspmd.transforms.ir.operations import Operation, Value
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """The windows of one dimension: `taps` elements each, padding `low` and `high` places, as above."""
+    """The windows of one dimension: `taps` elements each, with padding `low` and `high`, as above."""
 
     taps: int
     stride: int = 1
@@ -39,29 +39,29 @@ class Window:
 
     @property
     def extent(self) -> int:
-        """Places from the first to behind the last tap."""
+        """The positions from the first to after the last tap."""
         return (self.taps - 1) * self.dilation + 1
 
     @property
     def is_trivial(self) -> bool:
-        """Whether windows are single elements, one for each element in place."""
+        """Whether windows are the single elements in place."""
         return (self.taps, self.stride, self.low, self.high, self.spread) == (1, 1, 0, 0, 1)
 
     def places(self, size: int) -> int:
-        """Places of `size` elements, with those between them and the padding."""
+        """The positions of `size` elements, including dilation and padding."""
         return max(0, spread_size(size, self.spread) + self.low + self.high)
 
     def count(self, size: int) -> int:
-        """How many windows lie within `size` elements and their padding."""
+        """The number of windows over `size` elements and their padding."""
         return max(0, (self.places(size) - self.extent) // self.stride + 1)
 
     def is_wide(self, result: int) -> bool:
-        """Whether a window spans more places than the starts of all `result` windows do."""
+        """Whether a window spans more positions than the starts of all `result` windows."""
         return self.extent - 1 > (result - 1) * self.stride
 
 
 def windows_of(info: OpInfo, taps: Sequence[int]) -> list[Window]:
-    """The windows of every dimension that the operation lists windows for."""
+    """The windows of every dimension for which the operation has windows."""
     count = len(taps)
 
     def listed(*names: str) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ def windows_of(info: OpInfo, taps: Sequence[int]) -> list[Window]:
             ("dilation", window.dilation, 1),
             ("dilation of the operand", window.spread, 1),
         ):
-            if not least <= number <= MAX_WINDOW:  # MLIR's verifier takes some that wrap around
+            if not least <= number <= MAX_WINDOW:  # MLIR's verifier accepts some that overflow
                 raise Unsupported(
                     f"has windows with {number} as {what} in dimension {dim}; expected {least} to {MAX_WINDOW}",
                     op=info.name,
@@ -97,7 +97,7 @@ def windows_of(info: OpInfo, taps: Sequence[int]) -> list[Window]:
 
 
 def set_padding(op: Operation, emit: Emitter, windows: Sequence[Window], spread: str = "") -> None:
-    """Write padding to an operation and, if it has an attribute for it, named `spread`, how elements are spread."""
+    """Write the padding to an operation and, if it has one, to its attribute `spread` the dilation of the operand."""
     pairs = np.array([(w.low, w.high) for w in windows], np.int64).reshape(-1, 2)
     op.attributes["padding"] = ir.DenseElementsAttr.get(pairs, context=emit.context)
     if spread:
@@ -105,28 +105,28 @@ def set_padding(op: Operation, emit: Emitter, windows: Sequence[Window], spread:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shift:
-    """A range that starts `step` places further for every shard along `axes`."""
+class ShardOffset:
+    """An offset of `step` positions per shard along `axes`."""
 
     axes: Axes
     step: int
 
     @property
     def span(self) -> int:
-        """From the first to the last shard; negative when steps are."""
+        """The offset of the last shard; negative if `step` is."""
         return self.step * (size_of(self.axes) - 1)
 
     def places(self, emit: Emitter) -> Value:
-        """How far the range of this device is shifted."""
+        """The offset of this device."""
         return emit.binary("multiply", emit.shard_index(self.axes), emit.constant(INDEX, self.step))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reach:
-    """The places that a device reads of a dimension: `length` from `begin` plus every shift.
+class WindowRange:
+    """The positions of a dimension that a device reads: `length` from `begin` plus all shifts.
 
-    The dimension has `size` elements, `spread` places apart, and is split over `axes`, along which there is a shift,
-    or whole.
+    The dimension has `size` elements, `spread` positions apart, and is whole or split over `axes`, along which there is
+    a shift.
     """
 
     size: int
@@ -134,26 +134,26 @@ class Reach:
     spread: int
     begin: int
     length: int
-    shifts: tuple[Shift, ...]
+    shifts: tuple[ShardOffset, ...]
 
     @property
-    def _own(self) -> Shift:
-        """How the dimension's own shards shift it."""
-        return next((s for s in self.shifts if self.axes and s.axes == self.axes), Shift((), 0))
+    def _own(self) -> ShardOffset:
+        """The shift along the dimension's own axes."""
+        return next((s for s in self.shifts if self.axes and s.axes == self.axes), ShardOffset((), 0))
 
     @property
-    def _others(self) -> list[Shift]:
+    def _others(self) -> list[ShardOffset]:
         return [s for s in self.shifts if s is not self._own and s.axes]
 
     @property
     def _range(self) -> Range:
-        """Where the first shard's places begin, whatever other shifts there are, and how many these are together."""
+        """The first position of the first shard under all other shifts, and the length of all of these together."""
         lowest = self.begin + sum(min(s.span, 0) for s in self._others)
         return lowest, self.length + sum(abs(s.span) for s in self._others)
 
     @property
     def _windows(self) -> Windows:
-        """What the shards of the dimension need of it: elements, if all shards begin alike, else places."""
+        """The windows that the shards need: of elements if all shards are aligned, else of positions."""
         lowest, width = self._range
         if self._own.step % self.spread:
             return Windows(self.size, lowest, self._own.step, width, self.spread)
@@ -163,14 +163,14 @@ class Reach:
 
     @property
     def exchange(self) -> Exchange:
-        """What it takes to fetch that, of a dimension that is split."""
+        """The exchange that fetches these windows of a split dimension."""
         count = size_of(self.axes)
         return self._windows.exchange(count, -(-self.size // count))
 
     def fetch(self, op: LocalOp, value: Value, dim: int, fill: Value) -> tuple[Value, Window]:
-        """The elements at these places, and the padding and spread by which they get there.
+        """The elements at these positions, and the remaining padding and dilation.
 
-        Places before, behind and between the elements are `fill`, a scalar value.
+        Positions before, after and between the elements are `fill`, a scalar value.
         """
         spread, others = self.spread, self._others
         lowest, width = self._range
@@ -190,9 +190,9 @@ class Reach:
 
 
 def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Value) -> tuple[Value, Window]:
-    """Elements that negative padding cuts off are cut off here: XLA's CPU backend takes some of them for others.
+    """Slice off the elements that negative padding removes, because XLA's CPU backend confuses some of them.
 
-    Where that is all of them, the scalar `fill` is all there is.
+    If none are left, the result is the scalar `fill`.
     """
     type_ = value.type
     size, spread = type_.shape[dim], window.spread
@@ -206,8 +206,8 @@ def without_cuts(emit: Emitter, value: Value, dim: int, window: Window, fill: Va
     return value, dataclasses.replace(window, low=window.low + before * spread, high=window.high + after * spread)
 
 
-def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[Shift], length: int) -> Value:
-    """`length` elements from `begin` plus every shift; they must be there."""
+def cut(emit: Emitter, value: Value, dim: int, begin: int, shifts: Sequence[ShardOffset], length: int) -> Value:
+    """`length` elements from `begin` plus all shifts, which must exist."""
     type_ = value.type
     result = resized(type_, dim, length)
     if not shifts:

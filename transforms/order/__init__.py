@@ -21,7 +21,7 @@ from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.signature import Signature, ValueSignature, read_signature, write_signature
 from gspmd.transforms.order.choice import choose
 from gspmd.transforms.order.moves import DeviceOrders
-from gspmd.transforms.order.placed import PlacedProgram
+from gspmd.transforms.order.placed import OrderGraph
 from gspmd.transforms.order.rewrite import OrderRewriter
 from gspmd.transforms.passes import Pass
 from gspmd.transforms.preconditions import ONE_MAIN
@@ -29,10 +29,10 @@ from gspmd.transforms.preconditions import ONE_MAIN
 
 @dataclasses.dataclass(frozen=True)
 class Order(Pass):
-    """Bring arguments and results into the device orders they are annotated with, by as few bytes as possible."""
+    """Bring arguments and results into the device orders of their annotations, permuting as few bytes as possible."""
 
     argument = "gspmd-order"
-    summary = "Permute shards between the device orders that annotations were written over"
+    summary = "Permute shards between the device orders of annotations"
     needs = (ONE_MAIN,)
 
     def run(self, module: Operation) -> None:
@@ -44,7 +44,7 @@ class Order(Pass):
         if len(orders) > 1:
             program = Program(module)
             moves = DeviceOrders(signature.mesh, orders)
-            placed = PlacedProgram(program, signature, boundary, moves)
+            placed = OrderGraph(program, signature, boundary, moves)
             labels = choose(placed)
             OrderRewriter(module, placed, labels).run()
             signature = _in_orders(signature, boundary, placed.ends(labels), moves)
@@ -52,7 +52,7 @@ class Order(Pass):
 
 
 def _in_orders(signature: Signature, boundary: BoundaryOrders, ends: Sequence[int], moves: DeviceOrders) -> Signature:
-    """The signature with every value in its order."""
+    """The signature, with every value in its device order."""
 
     def moved(value: ValueSignature, number: int, order: DeviceIds | None, exchanged: bool) -> ValueSignature:
         ids = order if exchanged and order is not None else moves.orders[number]

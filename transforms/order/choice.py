@@ -1,7 +1,6 @@
-"""Which order each part of a program runs in, so that fewest bytes are permuted between orders.
+"""The device order of each operation, chosen to minimize the bytes permuted between orders.
 
-With two orders that is a minimum cut. With more, each order in turn takes what it gains by ("expansion moves"), until
-none does.
+With two orders this is a minimum cut. With more, expansion moves are repeated for each order until none improves.
 
 Source: Boykov, Veksler and Zabih, "Fast approximate energy minimization via graph cuts", 2001.
 """
@@ -11,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gspmd.transforms.order.minimum_cut import FOREVER, FlowNetwork
-from gspmd.transforms.order.placed import FIXED, Flow, PlacedProgram
+from gspmd.transforms.order.placed import FIXED, Flow, OrderGraph
 
 
-def choose(placed: PlacedProgram) -> list[int]:
-    """The number of the order of every node. Between equals the program's own order is taken."""
+def choose(placed: OrderGraph) -> list[int]:
+    """The number of the order of every node. Ties go to the order of the program."""
     labels = [FIXED if pin < 0 else pin for pin in placed.pinned]
     if len(placed.moves.orders) == 2:
-        return _expanded(placed, labels, 1)  # nothing is better
+        return _expanded(placed, labels, 1)  # the optimum
     cost = price(placed, labels)
     improves = True
     while improves:
@@ -31,8 +30,8 @@ def choose(placed: PlacedProgram) -> list[int]:
     return labels
 
 
-def price(placed: PlacedProgram, labels: Sequence[int]) -> int:
-    """Bytes that all devices send together: each value once for every order it is read in but not made in."""
+def price(placed: OrderGraph, labels: Sequence[int]) -> int:
+    """The total bytes sent: each value once for every order of a consumer that differs from its own."""
     total = 0
     for flow in placed.flows:
         made = labels[flow.maker]
@@ -41,12 +40,12 @@ def price(placed: PlacedProgram, labels: Sequence[int]) -> int:
     return total
 
 
-def _bytes(placed: PlacedProgram, flow: Flow, source: int, target: int) -> int:
+def _bytes(placed: OrderGraph, flow: Flow, source: int, target: int) -> int:
     return flow.bytes * placed.moves.changed(flow.split, source, target)
 
 
-def _expanded(placed: PlacedProgram, labels: Sequence[int], order: int) -> list[int]:
-    """The labels after nodes have changed to `order` as far as that saves bytes."""
+def _expanded(placed: OrderGraph, labels: Sequence[int], order: int) -> list[int]:
+    """The labels after the best expansion move to `order`."""
     count = len(labels)
     source, sink = count, count + 1
     graph = FlowNetwork(count + 2)
@@ -68,7 +67,7 @@ def _expanded(placed: PlacedProgram, labels: Sequence[int], order: int) -> list[
 
 
 def _join(graph: FlowNetwork, source: int, nodes: tuple[int, ...], weight: int, mixed: bool) -> None:
-    """The weight is paid unless all nodes are on one side; if they are `mixed`, unless all are on the source's."""
+    """Add a weight, paid unless all nodes are on one side; if they are `mixed`, unless all are on the source side."""
     if len(nodes) == 2 and not mixed:
         graph.edge(nodes[0], nodes[1], weight, weight)
         return

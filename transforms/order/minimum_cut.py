@@ -1,4 +1,4 @@
-"""The cheapest cut between two nodes of a graph.
+"""The minimum cut between two nodes of a graph.
 
 Source: Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation", 1970.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 
-FOREVER = 1 << 100  # of an edge that is never cut
+FOREVER = 1 << 100  # for an edge that is never cut
 
 
 class FlowNetwork:
-    """Nodes 0, 1, .. with directed edges that have whole capacities."""
+    """Nodes 0, 1, .. with directed edges of integer capacities."""
 
     def __init__(self, nodes: int) -> None:
         self._edges: list[list[int]] = [[] for _ in range(nodes)]
@@ -19,19 +19,19 @@ class FlowNetwork:
         self._left: list[int] = []
 
     def node(self) -> int:
-        """One more node."""
+        """Add a node."""
         self._edges.append([])
         return len(self._edges) - 1
 
     def edge(self, source: int, target: int, capacity: int, back: int = 0) -> None:
-        """Join two nodes; `back` is the capacity from the second to the first."""
+        """Add an edge; `back` is the capacity in the opposite direction."""
         for node, other, left in ((source, target, capacity), (target, source, back)):
             self._edges[node].append(len(self._target))
             self._target.append(other)
             self._left.append(left)
 
     def source_side(self, source: int, sink: int) -> list[bool]:
-        """By node: whether it is on the source's side of a cheapest cut, the smallest such side."""
+        """Whether each node is on the source side of a minimum cut; the smallest such side."""
         while True:
             level = self._levels(source, sink)
             if level[sink] < 0:
@@ -39,7 +39,7 @@ class FlowNetwork:
             self._fill(source, sink, level)
 
     def _levels(self, source: int, sink: int) -> list[int]:
-        """Distance from the source along edges with capacity left, -1 where there is no way."""
+        """The distance from the source along edges with residual capacity; -1 if unreachable."""
         level = [-1] * len(self._edges)
         level[source] = 0
         queue = deque([source])
@@ -53,7 +53,7 @@ class FlowNetwork:
         return level
 
     def _fill(self, source: int, sink: int, level: list[int]) -> None:
-        """Send along shortest ways until there is none."""
+        """Augment along shortest paths until there is none."""
         following = [0] * len(self._edges)
         path: list[int] = []
         node = source

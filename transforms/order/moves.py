@@ -1,4 +1,4 @@
-"""What it takes to bring a value from one device order to another: who sends its shard to whom."""
+"""The senders and receivers that bring a value from one device order to another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gspmd.transforms.ir.groups import Ids, replica_groups
 
 
 class DeviceOrders:
-    """Orders of the devices, each a list of the device at every mesh position; the mesh's own is the first."""
+    """Device orders, each a list of the device at every mesh position; that of the mesh is the first."""
 
     def __init__(self, mesh: Mesh, orders: Sequence[tuple[int, ...]]) -> None:
         self.mesh = mesh
@@ -22,21 +22,21 @@ class DeviceOrders:
         self.pairs = functools.cache(self._pairs)
 
     def renaming(self, order: int) -> Ids:
-        """By device of the mesh's own order: the one that is at its position in another."""
+        """For each device of the mesh order: the device at its position in another order."""
         return np.array(self.orders[order], np.int64)[self._positions[0]]
 
     def origin(self, order: int) -> Ids:
-        """By device: the device of the mesh's own order whose part it has in another."""
+        """For each device: the device of the mesh order whose shard it has in another order."""
         return np.array(self.orders[0], np.int64)[self._positions[order]]
 
     def changed(self, split: Axes, source: int, target: int) -> int:
-        """How many devices need another shard of a value that is split over these axes, and copied along all others."""
+        """The number of devices that need another shard of a value that is split over these axes."""
         return moving(self.pairs(split, source, target))
 
     def permuted(self, split: Axes, source: int, target: int, senders: Ids) -> Ids:
-        """As `pairs`, for a value that is permuted besides.
+        """As `pairs`, for a value that is also permuted.
 
-        `senders`: for each device of the mesh's own order the one whose shard it gets.
+        `senders`: for each device of the mesh order, the device whose shard it gets.
         """
         shard = self._shards(split)[self._positions[0]]
         return matched(shard[self.origin(source)], shard[senders][self.origin(target)])
@@ -65,9 +65,9 @@ class DeviceOrders:
 
 
 def matched(have: Ids, need: Ids) -> Ids:
-    """Source and target partitions, `[devices, 2]`, by the shards that devices have and need.
+    """Source and target partitions, `[devices, 2]`, from the shards that devices have and need.
 
-    Who has its shard keeps it; copies are matched one to one.
+    A device that has its shard keeps it; replicas are matched one to one.
     """
     kept = np.flatnonzero(have == need)
     rest = np.flatnonzero(have != need)
@@ -78,5 +78,5 @@ def matched(have: Ids, need: Ids) -> Ids:
 
 
 def moving(pairs: Ids) -> int:
-    """How many of the pairs are of two devices."""
+    """The number of pairs with different devices."""
     return int((pairs[:, 0] != pairs[:, 1]).sum())

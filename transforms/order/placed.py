@@ -1,8 +1,7 @@
-"""A per-device program as a graph for choosing device orders: what has one order, and what lies between.
+"""A per-device program as a graph for the choice of device orders.
 
-Nodes are arguments, operations of @main's block with all in their regions, and results. A node has one order, in which
-it finds what it reads. What is made of constants and the partition's id alone costs nothing to make again in another
-order, and is no node.
+Nodes are arguments, operations in the block of @main with their regions, and results. A node has one order, that of all
+its operands. Values computed only from constants and the partition id are recomputed in each order, and are not nodes.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from gspmd.transforms.ir.signature import Signature, ValueSignature
 from gspmd.transforms.ops import traits_of, traits_of_op
 from gspmd.transforms.order.moves import DeviceOrders
 
-FIXED = 0  # the program's own order, of what has effects that other devices would see elsewhere
-UNMOVABLE = 1 << 50  # bytes of what cannot be sent
+FIXED = 0  # the order of the program, for operations with side effects
+UNMOVABLE = 1 << 50  # the bytes of values that cannot be sent
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flow:
-    """A value that one node makes and others read; it is divided over the axes `split`, and copied along all others."""
+    """A value with its producer and consumers; it is split over the axes `split`, and replicated along all others."""
 
     value: int
     maker: int
@@ -42,11 +41,11 @@ class Flow:
     bytes: int
 
 
-class PlacedProgram:
-    """A per-device program as a graph, and what is known of its nodes before orders are chosen.
+class OrderGraph:
+    """A per-device program as a graph, with the known orders of nodes.
 
-    `pinned` has the order of every node that cannot choose, -1 for others. `remade` are the values that are made again
-    where they are needed. `permutes` has the senders of collective permutes, by result.
+    `pinned` has the order of every node without a choice, -1 for others. `remade` are the values that are recomputed in
+    each order. `permutes` has the senders of collective permutes, by result.
     """
 
     def __init__(self, program: Program, signature: Signature, boundary: BoundaryOrders, moves: DeviceOrders) -> None:
@@ -75,15 +74,15 @@ class PlacedProgram:
         self.flows = tuple(self._flows())
 
     def ends(self, labels: Sequence[int]) -> list[int]:
-        """The orders of arguments and results among those of all nodes."""
+        """The orders of arguments and results, from those of all nodes."""
         return [*labels[: self._arguments], *labels[self._results :]]
 
     def order_of_node(self, labels: Sequence[int], index: int) -> int:
-        """The order of an operation that is a node."""
+        """The order of an operation, which must be a node."""
         return labels[self._arguments + index]
 
     def split_of(self, value: int) -> Axes:
-        """The axes, whole or in part, along which a value may differ."""
+        """The axes or sub-axes along which a value may differ."""
         if value not in self.split:
             equal = self._equal.get(self.program.value_ir[value], NOWHERE)
             self.split[value] = tuple(axis for axis in self.moves.mesh.all_axes() if axis.name not in equal)
@@ -96,20 +95,20 @@ class PlacedProgram:
         orders: Sequence[DeviceIds | None],
         exchanged: frozenset[int],
     ) -> list[int]:
-        """The numbers of the orders of arguments or results. Notes what their shardings say of how they differ."""
+        """The orders of arguments or results. Also records along which axes their shardings split them."""
         found = []
         for index, (value, signature, order) in enumerate(zip(values, signatures, orders, strict=True)):
             if index in exchanged:
                 found.append(FIXED)
                 continue
             used = signature.sharding.mesh.sorted(signature.sharding.used_axes())
-            if size_of(used) < size_of(self.split_of(value)):  # finer than what is found by following values
+            if size_of(used) < size_of(self.split_of(value)):  # more precise than the divergence analysis
                 self.split[value] = used
             found.append(-1 if order is None else self._pin(order, used))
         return found
 
     def _pin(self, order: DeviceIds, split: Axes) -> int:
-        """The number of an order; the program's own where it places the value alike."""
+        """The number of an order; that of the program if both place the value in the same way."""
         number = list(self.moves.orders).index(order)
         return number if self.moves.changed(split, number, FIXED) else FIXED
 
@@ -141,13 +140,13 @@ class PlacedProgram:
 
 
 def _everywhere_else(sharding: TensorSharding) -> TensorSharding:
-    """A sharding that says of a value that it differs on all devices."""
+    """A sharding over all axes, for a value that differs on all devices."""
     dims = (DimSharding(sharding.mesh.all_axes()), *(DimSharding() for _ in sharding.dims[1:]))
     return TensorSharding(sharding.mesh, dims)
 
 
 def read_by(op: Op) -> Iterator[int]:
-    """All that an operation and those in its regions read, values made inside included."""
+    """All values read by an operation and its regions, including those defined inside."""
     yield from op.operands
     for block in op.regions:
         for inner in block.ops:
@@ -156,7 +155,7 @@ def read_by(op: Op) -> Iterator[int]:
 
 
 def _senders(op: Op, mesh: Mesh) -> Ids | None:
-    """By device: whose shard a permute gives it; None for what is no permute of all devices."""
+    """For each device: the sender of a permute; None unless the operation permutes all devices."""
     if op.info.name != "stablehlo.collective_permute":
         return None
     pairs = np.array(ir.DenseIntElementsAttr(op.ir.attributes["source_target_pairs"]), np.int64).reshape(-1, 2)
@@ -168,7 +167,7 @@ def _senders(op: Op, mesh: Mesh) -> Ids | None:
 
 
 def _has_effects(op: Op) -> bool:
-    """Whether an operation, or one in its regions, does more than compute its results, or is a device's own to do."""
+    """Whether an operation, or one in its regions, has side effects or must run on a certain device."""
     if traits_of(op.info.name).effects or is_callback(op.ir) or has_side_effect(op.info.attributes):
         return True
     return any(_has_effects(inner) for block in op.regions for inner in block.ops)

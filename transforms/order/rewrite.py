@@ -1,4 +1,4 @@
-"""Carrying orders out: permutes where values change order, devices renamed in what runs in another order."""
+"""Applying the orders: permutes where a value changes order, and renamed devices in operations in another order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op
 from gspmd.transforms.order.moves import moving
-from gspmd.transforms.order.placed import FIXED, PlacedProgram
+from gspmd.transforms.order.placed import FIXED, OrderGraph
 
 _PARTITION = "stablehlo.partition_id"
 
@@ -24,7 +24,7 @@ _PARTITION = "stablehlo.partition_id"
 class OrderRewriter:
     """Rewrites @main in place; `labels` are the orders of the nodes."""
 
-    def __init__(self, module: Operation, placed: PlacedProgram, labels: Sequence[int]) -> None:
+    def __init__(self, module: Operation, placed: OrderGraph, labels: Sequence[int]) -> None:
         self.module = module
         self.placed = placed
         self.labels = labels
@@ -57,7 +57,7 @@ class OrderRewriter:
                 op.ir.erase()
 
     def _operation(self, op: Op, order: int, top: Operation) -> None:
-        """Let an operation of the node `top` read everything in the node's order, and name that order's devices."""
+        """Let an operation of the node `top` read its operands in the order of the node, and rename its devices."""
         for index, value in enumerate(op.operands):
             self._set(op.ir, index, value, order, top, op.info.name)
         if order != FIXED and is_collective(op.ir):
@@ -82,7 +82,7 @@ class OrderRewriter:
     # ---- values in other orders ----
 
     def _value(self, value: int, order: int, before: Operation, cause: str) -> Value:
-        """A value of @main's block in an order, made in front of an operation where it is not yet."""
+        """A value of the block of @main in an order; created before an operation if it does not exist."""
         old = self.program.value_ir[value]
         made = FIXED if value in self.placed.remade else self._made_in[value]
         split = self.placed.split_of(value)
@@ -100,7 +100,7 @@ class OrderRewriter:
         if value in arguments:
             cause = f"argument {arguments.index(value)} comes in another device order"
         given = value
-        if senders is not None:  # one permute does for both
+        if senders is not None:  # one permute for both
             (given,) = self.program.ops[self.program.value_def[value]].operands
         split, made = self.placed.split_of(given), self._made_in[given]
         if senders is None:
@@ -112,7 +112,7 @@ class OrderRewriter:
         return self.build.collective_permute(self.program.value_ir[given], pairs, self.moves.axes(pairs), cause_)
 
     def _repermute(self, op: Op, order: int) -> None:
-        """Let a permute bring its operand into another order on the way; there may be nothing left to bring."""
+        """Merge a change of order into a permute, which may become the identity."""
         (value,), (result,) = op.operands, op.results
         senders = self.placed.permutes[result]
         pairs = self.moves.permuted(self.placed.split_of(value), self._made_in[value], order, senders)
@@ -123,7 +123,7 @@ class OrderRewriter:
             self.program.value_ir[result] = op.ir.operands[0]
 
     def _remake(self, value: int, order: int, before: Operation) -> Value:
-        """What is made of constants and the partition's id, for the devices of an order."""
+        """A value computed from constants and the partition id, for the devices of an order."""
         op = self.program.ops[self.program.value_def[value]]
         if op.info.name == _PARTITION:
             self._point(before)
@@ -148,7 +148,7 @@ class OrderRewriter:
             set_groups(op, renamed_groups(groups, self.moves.renaming(order)))
 
     def _mesh(self, order: int) -> Mesh:
-        """The mesh whose devices are in an order, for groups that name axes; the module has it under its name."""
+        """The mesh in an order, for groups that name axes; it is a named mesh of the module."""
         if order not in self._meshes:
             name = free_symbol(self.module, "order")
             mesh = dataclasses.replace(self.moves.mesh, device_ids=self.moves.orders[order], name=name)

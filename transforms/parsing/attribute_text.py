@@ -1,7 +1,6 @@
-"""Text in attributes: what strings say, and attributes and types that are written as text in others.
+"""Text in attributes: the contents of strings, and attributes and types written as text in others.
 
-Strings of MLIR are bytes. The bindings fail for those that are no UTF-8, and end the process where they are asked to
-parse an empty text.
+MLIR's strings are bytes. The bindings fail for strings that are not UTF-8, and crash when they parse an empty text.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from gspmd.transforms.parsing.nesting import check_nesting
 from gspmd.transforms.parsing.suspicion import check_numbers
 
 Attributes: TypeAlias = Mapping[str, ir.Attribute] | ir.DictAttr
-"""The attributes of an operation, or a dictionary attribute; of the latter, walking gives entries and not names."""
+"""The attributes of an operation, or a dictionary attribute, whose iterator yields entries instead of names."""
 
 
 def text_of(attribute: ir.Attribute | None) -> str:
-    """The content of a string attribute, bytes that are no UTF-8 as `\\\\xFF`; empty for none and for other kinds."""
+    """The content of a string attribute, with invalid UTF-8 as `\\\\xFF`; empty for None and other attributes."""
     if not isinstance(attribute, ir.StringAttr):
         return ""
     content: bytes = attribute.value_bytes
@@ -34,7 +33,7 @@ def text_of(attribute: ir.Attribute | None) -> str:
 def as_dictionary(attribute: ir.DictAttr) -> dict[str, ir.Attribute]:
     """A dictionary attribute as a dictionary. Raises ParseError for a value that jaxlib's bindings cannot read.
 
-    They end the process over it, as over constants of complex numbers, where it is reached through its entry.
+    They crash on it, for example on complex constants, when it is read through its entry.
     """
     found = {}
     for name in [entry.name for entry in attribute]:
@@ -50,7 +49,7 @@ def as_dictionary(attribute: ir.DictAttr) -> dict[str, ir.Attribute]:
 
 
 def required_text(attributes: Attributes, name: str) -> str:
-    """The content of an attribute that has to be a string. Raises AnnotationError if it is of another kind."""
+    """The content of an attribute that must be a string. Raises AnnotationError for other kinds."""
     if not isinstance(attributes[name], ir.StringAttr):
         raise AnnotationError(f"'{name}' is {attributes[name]}, expected a string", hint="write it in quotes")
     return text_of(attributes[name])
@@ -58,7 +57,7 @@ def required_text(attributes: Attributes, name: str) -> str:
 
 @contextlib.contextmanager
 def unheard(context: ir.Context) -> Iterator[None]:
-    """Errors inside are for us alone: who listens gets what is raised of them."""
+    """In this context, MLIR's errors are not reported to listeners, which get the exception instead."""
     emit = context.emit_error_diagnostics
     context.emit_error_diagnostics = False
     try:
@@ -68,7 +67,7 @@ def unheard(context: ir.Context) -> Iterator[None]:
 
 
 def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
-    """The attribute that a user wrote as the text of attribute `name`. Raises AnnotationError if it is none."""
+    """The attribute that a user wrote as the text of attribute `name`. Raises AnnotationError if it is invalid."""
     shown = text if len(text) <= 200 else f"{text[:200]}.."
     if not text.strip():
         raise AnnotationError(f"{name} is empty", hint="leave it out, or write what it is to be")
@@ -77,7 +76,7 @@ def parse_attribute(text: str, context: ir.Context, name: str) -> ir.Attribute:
             f"{name} has {len(text)} characters; at most {MAX_ATTRIBUTE_TEXT_BYTES} are read: '{shown}'",
             code=Code.LIMIT,
         )
-    with unheard(context):  # the location of an error in the text would be of no use
+    with unheard(context):  # the location of an error in this text is useless
         try:
             encoded = text.encode()
             check_nesting(encoded, name)

@@ -1,6 +1,6 @@
-"""Diagnostics of passes: remarks and warnings of ours and MLIR's own, in one stream.
+"""Diagnostics of passes: remarks and warnings of gspmd and MLIR, in one stream.
 
-MLIR's Python bindings let a pass emit errors only, so what is not an error goes through `remark` and `warning`.
+MLIR's Python bindings let a pass emit only errors, so everything else goes through `remark` and `warning`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def as_error(diagnostic: Diagnostic, kind: type[Error]) -> Error:
 
 
 def remark(op: Located, message: str) -> None:
-    """Tell the user something about an operation that needs no action."""
+    """Emit a remark on an operation, which needs no action."""
     send(_about(op, Severity.REMARK, message))
 
 
 def warning(op: Located, message: str) -> None:
-    """Tell the user something about an operation that probably needs action."""
+    """Emit a warning on an operation, which probably needs action."""
     send(_about(op, Severity.WARNING, message))
 
 
 @contextlib.contextmanager
 def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
-    """Inside, `sink` gets every diagnostic, in order: those of passes of ours, and of MLIR in `context`.
+    """In this context, `sink` gets every diagnostic, in order: those of gspmd's passes, and of MLIR in `context`.
 
-    An `ir.MLIRError` raised inside carries no diagnostics, as they have been given to `sink`.
+    An `ir.MLIRError` raised inside has no diagnostics, because `sink` got them.
     """
 
     def handle(diagnostic: ir.Diagnostic) -> bool:

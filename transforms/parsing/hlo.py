@@ -1,6 +1,6 @@
-"""HLO as MLIR text, by the converter inside jaxlib: C++ that ends the process over what it does not expect.
+"""HLO as MLIR text, by the converter inside jaxlib: C++ that crashes on unexpected input.
 
-So nothing here is called but in a process of its own (`trial`).
+So these functions are called only in a separate process (`trial`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _POSITION = re.compile(r"(?:was parsing )?(\d+):(\d+): error: ([^\n]*)")
 
 
 def text_to_mlir(text: str) -> bytes:
-    """The module that HLO text is converted to. Raises ParseError, located in `-` where XLA says the place."""
+    """The module for an HLO text. Raises ParseError, located in `-` if XLA gives a location."""
     try:
         return _convert(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
     except (RuntimeError, ValueError, TypeError) as error:
@@ -27,7 +27,7 @@ def text_to_mlir(text: str) -> bytes:
 def proto_to_mlir(data: bytes) -> bytes:
     """The module of a serialized `HloModuleProto`, or of the `HloProto` around one. Raises ParseError."""
     payload = _first_field(data)
-    # An HloProto holds a module, which begins with field 1, where the HloModuleProto has its name.
+    # Field 1 of an HloProto is a module, which starts with its own field 1; that of an HloModuleProto is its name.
     for proto in [payload, data] if payload[:1] == b"\x0a" else [data]:
         try:
             if not _hlo.HloModule.from_serialized_hlo_module_proto(proto).computations():
@@ -55,7 +55,7 @@ def _error(error: Exception) -> Error:
 
 
 def _first_field(data: bytes) -> bytes:
-    """The payload of a protocol buffer that begins with field 1 of a type with a length; else empty."""
+    """The payload of a protocol buffer that starts with a length-delimited field 1; else empty."""
     length = 0
     for index, byte in enumerate(data[1:11]):
         length |= (byte & 0x7F) << (7 * index)

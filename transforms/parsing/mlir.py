@@ -1,6 +1,6 @@
-"""The door to jaxlib's MLIR: contexts, reading modules, locations, and MLIR's errors as ours.
+"""The interface to jaxlib's MLIR: contexts, reading modules, locations, and MLIR's errors as gspmd errors.
 
-Nothing here or above it in `transforms` imports jax, only the bindings inside jaxlib.
+Nothing in `transforms` imports jax, only the bindings inside jaxlib.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 BYTECODE_MAGIC = b"ML\xefR"
 _registered = False
 _contexts: weakref.WeakSet[ir.Context] = weakref.WeakSet()
-# Operations of dialects that jaxlib does not have, which programs may contain all the same.
+# Operations of unregistered dialects that programs may contain.
 _foreign: set[str] = set()
 
 
 def allow_foreign(name: str) -> None:
-    """Let programs have an operation of this name, which may be of a dialect that jaxlib does not have."""
+    """Allow an operation of this name, possibly of an unregistered dialect."""
     if not new_context().is_registered_operation(name):
         _foreign.add(name)
 
 
 def forget_foreign(name: str) -> None:
-    """Take back `allow_foreign`."""
+    """Undo `allow_foreign`."""
     _foreign.discard(name)
 
 
 def new_context(allow_unregistered: bool = False) -> ir.Context:
-    """A context with the dialects that programs come in: func, stablehlo, chlo, mhlo, sdy and core ones."""
+    """A context with the dialects of programs: func, stablehlo, chlo, mhlo, sdy and core ones."""
     global _registered
     context = ir.Context()
     registry = ir.DialectRegistry()
@@ -63,21 +63,21 @@ def new_context(allow_unregistered: bool = False) -> ir.Context:
         stablehlo.register_stablehlo_passes()
         _registered = True
     context.allow_unregistered_dialects = allow_unregistered or bool(_foreign)
-    # Passes and diagnostic handlers in Python need the interpreter lock, which the thread that runs MLIR holds.
+    # Passes and diagnostic handlers in Python need the interpreter lock, which the thread running MLIR holds.
     context.enable_multithreading(False)
     _contexts.add(context)
     return context
 
 
 def is_our_context(context: ir.Context) -> bool:
-    """Whether `new_context` made a context, which passes can run in."""
+    """Whether `new_context` created a context, so that passes can run in it."""
     return context in _contexts
 
 
 def source_location(location: ir.Location) -> SourceLocation | None:
-    """Where an operation comes from: the user's source if the module says so, else its place in the text.
+    """The location of an operation: in the user's source if the module has it, else in the text.
 
-    Of a call chain the innermost frame is taken, as JAX writes it first.
+    For a call stack, it is the innermost frame, which JAX writes first.
     """
     match = _LOCATION.search(str(location))
     if match is None:
@@ -86,17 +86,17 @@ def source_location(location: ir.Location) -> SourceLocation | None:
 
 
 def name_in(location: ir.NameLoc) -> str:
-    """The name of a location, read from its text, as the bindings end the process over one that is no UTF-8."""
+    """The name of a location, parsed from its text, since the bindings crash on names that are not UTF-8."""
     match = re.match(r'loc\(("(?:[^"\\]|\\.)*")', str(location))
     return os.fsencode(unquote(match[1])).decode(errors="backslashreplace") if match else ""
 
 
 @contextlib.contextmanager
 def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: str | None = None) -> Iterator[None]:
-    """A failure of MLIR inside becomes one located error, of the first diagnostic; `filename` replaces MLIR's `-`.
+    """In this context, a failure of MLIR becomes one located error, from the first diagnostic; `filename` replaces `-`.
 
-    Diagnostics are heard here, as the bindings end the process over one that quotes what is no UTF-8. Where somebody
-    listens already (`diagnostics.listening`), they get them.
+    A handler collects diagnostics, since the bindings crash on those that quote invalid UTF-8. Existing listeners
+    (`diagnostics.listening`) get them, too.
     """
     heard: list[tuple[str, SourceLocation | None, tuple[Note, ...]]] = []
 
@@ -118,7 +118,7 @@ def mlir_errors(context: ir.Context, kind: type[Error] = ParseError, filename: s
         op, message = split_subject(text)
         code = code_of_invalid(text) if kind is ParseError else code_of(text)
         raise kind(message, location=location, op=op, code=code, notes=notes) from None
-    except (RuntimeError, ValueError, MemoryError) as error:  # raised in C++, as for sizes beyond all memory
+    except (RuntimeError, ValueError, MemoryError) as error:  # raised in C++, for example for sizes beyond memory
         raise kind(f"jaxlib fails: {' '.join(str(error).split())}") from None
     finally:
         context.emit_error_diagnostics = listened
@@ -130,17 +130,17 @@ _LONGEST_WORD, _LONGEST_MESSAGE = 200, 1000  # characters; MLIR quotes types of 
 
 
 def message_of(diagnostic: ir.Diagnostic) -> str:
-    """What a diagnostic says, in one line of bounded length."""
+    """The message of a diagnostic, on one line of bounded length."""
     try:
         words = str(diagnostic.message).split()
-    except RuntimeError:  # raised for what is no UTF-8
-        return "is refused, in a message that quotes what is no UTF-8"
+    except RuntimeError:  # raised for invalid UTF-8
+        return "is refused, in a message that is not UTF-8"
     text = " ".join(word if len(word) <= _LONGEST_WORD else f"{word[:150]}...{word[-40:]}" for word in words)
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:800]} ... {text[-150:]}"
 
 
 def _notes(diagnostic: ir.Diagnostic, filename: str | None) -> tuple[Note, ...]:
-    """The notes that name another place, without MLIR's dump of the operation."""
+    """The notes with other locations, without MLIR's dump of the operation."""
     notes = []
     for note in diagnostic.notes:
         message = message_of(note)
@@ -150,14 +150,14 @@ def _notes(diagnostic: ir.Diagnostic, filename: str | None) -> tuple[Note, ...]:
 
 
 def _named(location: SourceLocation | None, filename: str | None) -> SourceLocation | None:
-    """The location in the file of this name, if MLIR does not know the name."""
+    """The location, with this file name if MLIR does not know it."""
     if location is not None and location.file == "-" and filename:
         return SourceLocation(filename, location.line, location.column)
     return location
 
 
 def split_subject(message: str) -> tuple[str | None, str]:
-    """MLIR's `'stablehlo.add' op is wrong` as the operation's name, if there is one, and the rest."""
+    """MLIR's `'stablehlo.add' op is wrong` split into the name of the operation, if any, and the rest."""
     match = re.match(r"'([\w.]+)' op ", message)
     return (match[1], message[match.end() :]) if match else (None, message)
 
@@ -165,8 +165,8 @@ def split_subject(message: str) -> tuple[str | None, str]:
 def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
     """Read a module from a user's MLIR text or bytecode, and verify it.
 
-    This is the door: what could end the process is refused, or tried in another one. Operations without locations of
-    their own get their place in the text, under the name `-`. Raises ParseError, located in `filename`.
+    Input that could crash the process is refused, or tried in another process. Operations without locations get their
+    position in the text, with the file name `-`. Raises ParseError, located in `filename`.
     """
     if isinstance(source, bytes) and source.startswith(BYTECODE_MAGIC):
         rewritten = tried(source, Format.BYTECODE, filename, context.allow_unregistered_dialects)
@@ -175,7 +175,7 @@ def parse_module(source: str | bytes, context: ir.Context, filename: str = "-") 
 
 
 def parse_written(source: str | bytes, context: ir.Context, filename: str = "-") -> ir.Module:
-    """Read what MLIR wrote, in this process or in one that tried it: nothing has to be feared of that."""
+    """Read text written by MLIR, in this process or in a trial, which is safe."""
     with mlir_errors(context, ParseError, filename), context, ir.Location.unknown(context):
         return ir.Module.parse(source)
 
@@ -183,8 +183,8 @@ def parse_written(source: str | bytes, context: ir.Context, filename: str = "-")
 def read_module(path: str, context: ir.Context) -> ir.Module:
     """Read and verify the module in a file of MLIR text or bytecode; `-` is stdin.
 
-    Operations without locations of their own get their place in the file, under `path`.
-    Raises InputError if there is nothing to read, ParseError with the location if it is not a module.
+    Operations without locations get their position in the file, with the file name `path`. Raises InputError if the
+    file cannot be read, ParseError with the location if it is not a module.
     """
     source, regular = read_source(path)
     if not regular or source.startswith(BYTECODE_MAGIC) or not _is_text(path):
@@ -195,7 +195,7 @@ def read_module(path: str, context: ir.Context) -> ir.Module:
 
 
 def _is_text(path: str) -> bool:
-    """Whether the bindings take a path: names of files may be any bytes."""
+    """Whether the bindings accept a path: file names may be any bytes."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -204,7 +204,7 @@ def _is_text(path: str) -> bool:
 
 
 def _checked(source: str | bytes, context: ir.Context, filename: str) -> str:
-    """The text, if it can be parsed in this process. Raises ParseError."""
+    """The text, checked for parsing in this process. Raises ParseError."""
     try:
         data, text = (source, source.decode()) if isinstance(source, bytes) else (source.encode(), source)
     except UnicodeError as error:
@@ -222,14 +222,14 @@ def _checked(source: str | bytes, context: ir.Context, filename: str) -> str:
 
 
 def upgraded(module: ir.Module, filename: str | None = None) -> None:
-    """Make StableHLO, in place, of the versioned dialect that portable artifacts are in. Raises ParseError."""
+    """Convert the versioned dialect of portable artifacts to StableHLO, in place. Raises ParseError."""
     upgrade = f"vhlo-to-version{{target={stablehlo.get_current_version()}}},vhlo-legalize-to-stablehlo"
     with mlir_errors(module.context, ParseError, filename), module.context:
         PassManager.parse(f"builtin.module({upgrade})").run(module.operation)
 
 
 def read_source(path: str) -> tuple[bytes, bool]:
-    """The bytes of a file, or of stdin for `-`, and whether a second reader finds the same. Raises InputError."""
+    """The bytes of a file, or of stdin for `-`, and whether it can be read again. Raises InputError."""
     if path == "-":
         return keep(STDIN, as_utf8(sys.stdin.buffer.read())), False
     with reading(path, hint="give a .mlir file, or - for stdin") as file:
@@ -240,7 +240,7 @@ def read_source(path: str) -> tuple[bytes, bool]:
 
 
 class Located(Protocol):
-    """An operation, of MLIR's or in memory, as far as errors tell of it."""
+    """The interface that errors need of an operation, of MLIR or in memory."""
 
     @property
     def name(self) -> str: ...
@@ -251,7 +251,7 @@ class Located(Protocol):
 
 @contextlib.contextmanager
 def located(op: Located) -> Iterator[None]:
-    """Errors raised inside get this operation's name and location, unless they have their own."""
+    """In this context, errors get the name and location of this operation, unless they have their own."""
     try:
         yield
     except Error as error:

@@ -1,4 +1,4 @@
-"""The codes of what MLIR's parsers and verifiers say, which comes as text."""
+"""Error codes for the messages of MLIR's parsers and verifiers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MESSAGES = [
 
 
 def code_of(message: str) -> Code | None:
-    """The code of a fault of annotations, None for any other."""
+    """The code of a message about annotations; None for others."""
     return next((code for pattern, code in _MESSAGES if pattern.search(message)), None)
 
 
 def code_of_invalid(message: str) -> Code:
-    """The code of what MLIR says of text that it does not take: an invalid operation, or no operation at all."""
+    """The code of a message about text: an invalid operation, or a syntax error."""
     known = code_of(message)
     if known is not None:
         return known

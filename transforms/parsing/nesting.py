@@ -1,7 +1,7 @@
-"""How deeply a text nests, found before a parser that recurses sees it.
+"""The nesting depth of a text, checked before a recursive parser reads it.
 
-Looked at are brackets outside of strings and comments, all at once: parsing takes some twenty times as long. Aliases
-nest, too, as each may stand for what others stand for, and where one is used twice they double.
+The check is vectorized over brackets outside of strings and comments, in about a twentieth of the time of parsing.
+Aliases nest, too: an alias may contain others, and grows exponentially if these are used twice.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gspmd.dialect.limits import MAX_ALIAS_DEPTH, MAX_ALIAS_EXPANSION, MAX_BRACK
 
 _HARD = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*')
 _ALIAS = re.compile(rb"([#!][\w$-]+)(\s*=(?!=))?")
-_ATTRIBUTE_ALIAS = re.compile(rb"(#[\w$-]+)(\s*=(?!=))?")  # found faster, where there are no aliases of types
-_DEFINITIONS = re.compile(rb"#[\w$-]+\s*="), re.compile(rb"![\w$-]+\s*=")  # each by itself is found faster
-_CONTINUES = b"-:<([{,="  # what the text of an attribute or type goes on with after a bracket; nothing at all, too
+_ATTRIBUTE_ALIAS = re.compile(rb"(#[\w$-]+)(\s*=(?!=))?")  # a faster search, if there are no type aliases
+_DEFINITIONS = re.compile(rb"#[\w$-]+\s*="), re.compile(rb"![\w$-]+\s*=")  # single patterns are faster
+_CONTINUES = b"-:<([{,="  # the continuation of an attribute's or type's text after a bracket, possibly empty
 _STEP = dict.fromkeys(b"([{<", 1) | dict.fromkeys(b")]}>", 255)  # -1 as a byte
 _STEPS = bytes(_STEP.get(code, 0) for code in range(256))
 _UNMARKED = bytes(code for code in range(256) if code not in b'([{<>}])"-')
@@ -29,7 +29,7 @@ _MARKED = bytes(code in b'([{<>}])"' for code in range(256))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Brackets:
-    """The brackets and quotes of a text, in order: which, where, and how many brackets are open after each."""
+    """The brackets and quotes of a text, in order: kind, position, and the number of open brackets after each."""
 
     text: bytes
     places: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Brackets:
     depth: NDArray[np.int32]
 
     def enclosing(self, place: int) -> int | None:
-        """Where the innermost bracket opens that is open at a place; None where none is."""
+        """The position of the innermost open bracket at a position; None if there is none."""
         before = int(np.searchsorted(self.places, place))
         if not before or int(self.depth[before - 1]) <= 0:
             return None
@@ -46,7 +46,7 @@ class Brackets:
 
 
 def check_nesting(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a text in which brackets, regions or aliases nest too deeply to be parsed."""
+    """Raises ParseError, located, if brackets, regions or aliases nest too deeply."""
     if _is_shallow(text):
         return
     found = brackets_of(text)
@@ -63,10 +63,10 @@ def location_in(text: bytes, offset: int, filename: str) -> SourceLocation:
 
 
 def _is_shallow(text: bytes) -> bool:
-    """Whether a quick look finds no aliases, and that not even as many brackets are open as there may be braces."""
+    """A fast check: no aliases, and fewer open brackets than the limit on braces."""
     if b"\\" in text or b"/" in text or b"affine_set" in text or any(each.search(text) for each in _DEFINITIONS):
         return False
-    # A minus from elsewhere can look like an arrow here: a bracket more is open then, never one less.
+    # A minus elsewhere can look like an arrow here: this overestimates the depth, and never underestimates it.
     kept = text.translate(None, _UNMARKED).replace(b"->", b"").replace(b"-", b"")
     kept = b"".join(kept.split(b'"')[::2])
     steps = np.frombuffer(kept.translate(_STEPS), np.int8)
@@ -75,7 +75,7 @@ def _is_shallow(text: bytes) -> bool:
 
 def brackets_of(text: bytes) -> Brackets:
     """The brackets outside of strings and comments."""
-    if b'\\"' in text or b"//" in text:  # quotes are not the ends of strings, or need not be
+    if b'\\"' in text or b"//" in text:  # quotes that do not, or may not, end strings
         text = _HARD.sub(_blank, text)
     places = np.flatnonzero(np.frombuffer(text.translate(_MARKED), np.bool_))
     data = np.frombuffer(text, np.uint8)
@@ -84,7 +84,7 @@ def brackets_of(text: bytes) -> Brackets:
     within = np.logical_xor.accumulate(chars == ord('"'))
     steps[within] = 0
     closing = np.flatnonzero(chars == ord(">"))
-    where = places[closing]  # arrows, and comparisons in sets of integers, are no brackets
+    where = places[closing]  # arrows, and comparisons in integer sets, are not brackets
     sign = (data[np.maximum(where - 1, 0)] == ord("-")) | (data[np.minimum(where + 1, len(data) - 1)] == ord("="))
     steps[closing[sign]] = 0
     return Brackets(text, places, steps, np.cumsum(steps, dtype=np.int32))
@@ -110,9 +110,9 @@ def _check_depth(found: Brackets, depth: NDArray[np.int32], limit: int, what: st
 
 
 def _check_aliases(found: Brackets, filename: str) -> None:
-    """An alias is defined outside of all brackets, and before others use it.
+    """Check aliases, which are defined outside of all brackets and before their uses.
 
-    First all count as the largest, which needs no look at each; for programs that settles it.
+    First all aliases count as the largest one, which suffices for normal programs.
     """
     zones = _zones(found)
     if not zones:
@@ -144,9 +144,10 @@ def _check_aliases(found: Brackets, filename: str) -> None:
 
 
 def _zones(found: Brackets) -> list[tuple[int, int]]:
-    """The parts of the text that define aliases: these, what is defined, and little else.
+    """The parts of the text with alias definitions.
 
-    What is outside of all brackets is many gaps. Where aliases are many, each begins a line, after a bracket.
+    The text outside of all brackets consists of many gaps. If there are many aliases, each starts a line after a
+    bracket.
     """
     text = found.text
     outside = np.flatnonzero(found.depth == 0)

@@ -1,9 +1,8 @@
-"""What may end or hold up the process that parses it, or looks at what was parsed, although it is text of MLIR.
+"""Valid MLIR text that may crash or block the process that parses it or reads the result.
 
-Numbers of very many digits take very long. A value that is called the billionth result of its operation takes room for
-a billion, and so does the billionth dimension of a convolution. The printer does not survive complex numbers as
-elements of what is not complex, nor the bindings names that are no UTF-8, and locations that are values of attributes.
-Strings that are values may be any bytes.
+Numbers with very many digits take very long. The billionth result of an operation, or the billionth dimension of a
+convolution, allocates memory for a billion. The printer crashes on complex elements of types that are not complex, and
+the bindings crash on names that are not UTF-8 and on locations as attribute values. Strings as values may be any bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from gspmd.dialect.errors import ParseError, SourceLocation
 from gspmd.dialect.limits import MAX_DIGITS, MAX_RESULT_NUMBER
 from gspmd.transforms.parsing.nesting import brackets_of, check_nesting, location_in
 
-_ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # each is found faster alone
+_ODD = re.compile(rb'dense\s*<[\[\s]*(?![\[\s\-+\w">\])])'), re.compile(rb"sparse\s*<")  # single patterns are faster
 _COMPLEX = re.compile(rb"dense\s*<[^<>/]*>\s*:\s*(?:tensor|vector)\s*<[\d\sx?]*complex\s*<")
 _HIGH = re.compile(rb"\\(?:00|[89A-Fa-f][0-9A-Fa-f])")
 _STRING = re.compile(rb'//[^\n]*|"((?:[^"\\\n]|\\.)*)"')
@@ -24,9 +23,9 @@ _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 
 
 def check_text(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a text of MLIR that could end or hold up the process that parses it.
+    """Raises ParseError, located, for MLIR text that could crash or block the process that parses it.
 
-    What `first_oddity` finds is left: another process can try that.
+    The constructs of `first_oddity` are accepted, to be tried in another process.
     """
     check_nesting(text, filename)
     check_numbers(text, filename)
@@ -36,20 +35,20 @@ def check_text(text: bytes, filename: str) -> None:
 
 
 def first_oddity(text: bytes) -> int | None:
-    """Where something begins over which another process has to parse and print the text before this one does."""
+    """The position of the first construct for which the text must be tried in another process."""
     places = (found.start() for odd in _ODD for found in odd.finditer(text))
     odd = next((place for place in places if not _COMPLEX.match(text, place)), None)
     return _location_as_value(text) if odd is None else odd
 
 
-_ALIAS_OF_LOCATION = re.compile(rb"^#loc\d*\s*=\s*loc\s*\(", re.MULTILINE)  # as MLIR calls these
+_ALIAS_OF_LOCATION = re.compile(rb"^#loc\d*\s*=\s*loc\s*\(", re.MULTILINE)  # MLIR's names
 _OTHER_ALIAS = re.compile(rb"^[ \t]*#(?!loc\d*\b)[\w$.-]+\s*=\s*loc\b", re.MULTILINE)
 _LOCATION_VALUE = re.compile(rb"[=\[,{]\s*loc\s*\(")
 _ALIAS_VALUE = re.compile(rb"(?:[={]|(?<!fused)\[)\s*#loc\d*\b")
 
 
 def _location_as_value(text: bytes) -> int | None:
-    """Where a location may be the value of an attribute, which only parsing tells for sure."""
+    """The position at which a location may be an attribute value, which only parsing can confirm."""
     if b"loc" not in text:
         return None
     found = _OTHER_ALIAS.search(text) or _ALIAS_VALUE.search(text)
@@ -62,7 +61,7 @@ _RESULT_NUMBER = re.compile(rb"%%[\w$.-]+[#:](\d{%d,})" % (len(str(MAX_RESULT_NU
 
 
 def _check_result_numbers(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a use or a definition of more results than MLIR makes room for in a moment."""
+    """Raises ParseError, located, for result numbers for which MLIR would allocate too much memory."""
     found = _RESULT_NUMBER.search(text)
     if found is not None:
         what = (
@@ -76,7 +75,7 @@ _LARGE = re.compile(rb"\b(?:0x0*[0-9A-Fa-f]{4,}|0*[1-9]\d{3,})\b")
 
 
 def _check_convolutions(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a dimension of a convolution that is beyond all ranks."""
+    """Raises ParseError, located, for a convolution dimension beyond all ranks."""
     if b"conv<" not in text and b"dim_numbers" not in text:
         return
     for convolution in _CONVOLUTION.finditer(text):
@@ -92,7 +91,7 @@ _TOO_MANY = b"0" * (MAX_DIGITS + 1)
 
 
 def check_numbers(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a number of too many digits; strings, as of large constants, may have any."""
+    """Raises ParseError, located, for a number with too many digits outside of strings."""
     if _TOO_MANY not in text.translate(_DIGITS_ALIKE):
         return
     for match in _DIGITS.finditer(text):
@@ -106,7 +105,7 @@ def _too_much(what: str, hint: str, location: SourceLocation) -> ParseError:
 
 
 def _check_names(text: bytes, filename: str) -> None:
-    """Raises ParseError, located, for a name that is no UTF-8, and for one of an attribute that has a NUL."""
+    """Raises ParseError, located, for a name that is not UTF-8, and for an attribute name with a NUL."""
     if not _HIGH.search(text):
         return
     found = None
@@ -119,13 +118,13 @@ def _check_names(text: bytes, filename: str) -> None:
         before = text[: match.start()].rstrip()[-1:]
         after = text[match.end() : match.end() + 100].lstrip()[:1]
         within = text[place : place + 1] if (place := found.enclosing(match.start())) is not None else b"{"
-        if is_utf8:  # which only names of attributes must not be with a NUL
+        if is_utf8:  # only attribute names must not have a NUL
             refused = after == b"=" and within == b"{"
         else:
             refused = before == b"@" or after in (b"=", b"(") or (before != b"=" and within == b"{")
         if refused:
             raise ParseError(
-                f"name {match[0].decode(errors='backslashreplace')} {'has a NUL in it' if is_utf8 else 'is no UTF-8'}",
+                f"name {match[0].decode(errors='backslashreplace')} {'has a NUL in it' if is_utf8 else 'is not UTF-8'}",
                 hint="names are read as UTF-8, of attributes up to a NUL; strings that are values may be anything",
                 location=location_in(text, match.start(), filename),
             )

@@ -1,7 +1,6 @@
-"""Trying in another process what could end this one: to read bytecode, HLO or odd text, to run passes of others.
+"""Trials: read bytecode, HLO or unusual text, or run MLIR's passes, in another process that may crash.
 
-The other process does all that ends processes: it parses, verifies and prints. What it hands back was written by
-MLIR itself.
+The other process parses, verifies and prints. Its output was written by MLIR and is safe to read.
 """
 
 from __future__ import annotations
@@ -30,24 +29,25 @@ _CHILD = "gspmd.transforms.parsing.trial_process"
 
 
 class Format(enum.Enum):
-    """What is read, and what becomes of it."""
+    """The kind of input of a trial, and of its output."""
 
-    TEXT = "text"  # of MLIR; it is only tried, and comes back as it is
-    BYTECODE = "bytecode"  # comes back as bytecode that was written anew
-    PORTABLE_ARTIFACT = "portable-artifact"  # comes back as bytecode of StableHLO
-    HLO_TEXT = "hlo-text"  # comes back as text of MLIR
-    HLO_PROTO = "hlo-proto"  # so does this
-    PASSES = "passes"  # bytecode that MLIR's own passes are run on; nothing comes back
+    TEXT = "text"  # MLIR text; it is only tried and returned unchanged
+    BYTECODE = "bytecode"  # returned as new bytecode
+    PORTABLE_ARTIFACT = "portable-artifact"  # returned as bytecode of StableHLO
+    HLO_TEXT = "hlo-text"  # returned as MLIR text
+    HLO_PROTO = "hlo-proto"  # the same
+    PASSES = "passes"  # bytecode on which MLIR's passes run; nothing is returned
 
 
 def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = False) -> bytes:
-    """What another process makes of `data`, as `kind` says.
+    """The result of a trial of `data` of this kind.
 
-    Raises ParseError for what it refuses, and for what ends it or takes it too long; InputError if none can be started.
+    Raises ParseError if the input is refused, crashes the process or takes too long; InputError if no process can
+    start.
     """
     done = _done(data, kind, allow_unregistered)
     if isinstance(done, float):
-        raise ParseError(f"'{filename}' is not read in {done:.0f} seconds", hint="jaxlib's parser is told to stop then")
+        raise ParseError(f"'{filename}' is not read in {done:.0f} seconds", hint="the parser was stopped")
     if isinstance(done, str):
         raise InputError(f"cannot start '{sys.executable}' to read '{filename}' in: {done}")
     header, _, result = done.stdout.partition(b"\n")
@@ -55,15 +55,15 @@ def tried(data: bytes, kind: Format, filename: str, allow_unregistered: bool = F
         return data if kind is Format.TEXT else result
     if done.returncode == 0 and header.startswith(b"{"):
         raise _refusal(json.loads(header), filename)
-    hint = "the file is damaged, or not what it seems to be"
+    hint = "the file is damaged, or has another format than it seems"
     if kind is Format.TEXT:
-        hint = "give constants elements of their type, and attributes values that are no locations"
+        hint = "give constants elements of their type, and attributes values other than locations"
     ending, words = _ending(done.returncode), _last_words(done.stderr)
     raise ParseError(f"jaxlib's parser ends with {ending} on '{filename}'{words}", hint=hint)
 
 
 def ending_of_passes(module: bytes, pipeline: str, allow_unregistered: bool = False) -> str:
-    """How MLIR's own passes end another process that runs them on a module, given as bytecode; empty if they do not."""
+    """How MLIR's passes crash on a module, given as bytecode; empty if they do not."""
     done = _done(module, Format.PASSES, allow_unregistered, pipeline)
     if isinstance(done, str):
         raise InputError(f"cannot start '{sys.executable}' to try '{pipeline}' in: {done}")
@@ -75,8 +75,8 @@ def ending_of_passes(module: bytes, pipeline: str, allow_unregistered: bool = Fa
 def _done(
     data: bytes, kind: Format, allow_unregistered: bool, *words: str
 ) -> subprocess.CompletedProcess[bytes] | float | str:
-    """What another process did with `data`; the seconds that were too few for it, or why there is none."""
-    import subprocess  # not needed for most programs
+    """The finished process for `data`; the seconds of a timeout, or the reason why it could not start."""
+    import subprocess  # most programs need no trial
 
     seconds = TRIAL_SECONDS + TRIAL_SECONDS_PER_MEBIBYTE * len(data) / 2**20
     memory = TRIAL_MEMORY_BYTES + TRIAL_MEMORY_PER_BYTE * len(data)
@@ -93,7 +93,7 @@ def _done(
 
 
 def _environment() -> dict[str, str]:
-    """Modules are found where this process finds them."""
+    """The environment, with the import path of this process."""
     paths = [path or os.getcwd() for path in sys.path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "2"}
 
@@ -115,7 +115,7 @@ def _ending(status: int) -> str:
 
 
 def _last_words(stderr: bytes) -> str:
-    """What XLA or the C++ runtime said when they gave up, if anything."""
+    """The last message of XLA or the C++ runtime, if any."""
     lines = [line.strip() for line in stderr.decode(errors="backslashreplace").splitlines()]
     telling = [line for line in lines if "Check failed" in line or "what():" in line or line.endswith("Error")]
     return f" ({telling[0].partition('] ')[2] or telling[0]})" if telling else ""

@@ -1,6 +1,6 @@
-"""The process in which `trial` has things read: bytes come in on stdin, the result or the error goes out on stdout.
+"""The process of a trial: input on stdin, result or error on stdout.
 
-The result follows a line that says `{}`; an error is a line of JSON by itself.
+The result follows a line `{}`; an error is a line of JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         allow = "--allow-unregistered" in flags
         result = _run(data, flags[0], allow) if name == Format.PASSES.value else _read(data, Format(name), allow)
-    except Exception as raised:  # noqa: BLE001 - whatever C++ raises
+    except Exception as raised:  # noqa: BLE001 - C++ may raise anything
         error = raised if isinstance(raised, Error) else ParseError(f"jaxlib fails: {' '.join(str(raised).split())}")
         place = error.location
         location = [place.file, place.line, place.column] if place else None
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _limit(memory: int) -> None:
-    """No more memory than that, and no picture of it on the disk when the process ends; where there are limits."""
+    """Limit memory and disable core dumps, on platforms with resource limits."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -76,7 +76,7 @@ def _read(data: bytes, kind: Format, allow_unregistered: bool) -> bytes:
 
 
 def _run(data: bytes, pipeline: str, allow_unregistered: bool) -> bytes:
-    """Run passes on a module and give both up; that they refuse it is no harm."""
+    """Run passes on a module and discard it; an error is fine."""
     module = parse_written(data, new_context(allow_unregistered))
     manager = PassManager("builtin.module", module.context)
     manager.add(pipeline)
@@ -86,11 +86,11 @@ def _run(data: bytes, pipeline: str, allow_unregistered: bool) -> bytes:
 
 
 def _touch(op: ir.Operation) -> None:
-    """Look at all attributes in Python: the bindings may end the process over locations. Raises ParseError."""
+    """Read all attributes in Python, since the bindings may crash on locations. Raises ParseError."""
     for name in op.attributes:
         try:
             _touch_attribute(op.attributes[name])
-        except TypeError as error:  # for complex constants, which is no harm, too
+        except TypeError as error:  # raised for complex constants, which is harmless
             if "Loc" in str(error):
                 location = source_location(op.location)
                 raise ParseError(f"attribute '{name}' has a location for a value", location=location) from None

@@ -1,13 +1,13 @@
-"""The moves that a search for a path of collectives has from one state to others.
+"""The moves of the search for a path of collectives.
 
-Only moves that may be of use are made: towards the target, or to where the target is nearer.
+Only useful moves are generated: towards the target, or to states from which it is cheaper.
 
-For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 begins with one of three moves, which send and take, where
-bytes come first:
+For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 starts with one of three moves, with these bytes and times
+if bytes dominate:
 
     all_gather to [{}, {}]       96 bytes, 31.1 ns
     all_to_all to [{}, {"x"}]    24 bytes, 30.3 ns
-    reshard to [{}, {"x"}]       24 bytes, 30.3 ns, as it is the same all-to-all
+    reshard to [{}, {"x"}]       24 bytes, 30.3 ns, the same all-to-all
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from gspmd.transforms.paths.prices import Prices
 
 
 def conflict(axis: Axis, used: Iterable[Axis]) -> bool:
-    """Whether an axis overlaps others, or does not nest with them, so that no sharding has both."""
+    """Whether an axis overlaps others or does not nest with them, so that no sharding can have both."""
     return any(axis.overlaps(other) or not axis.nests(other) for other in used)
 
 
 class Moves:
-    """The moves towards one target, with axes in atoms, the finest parts that are looked at."""
+    """The moves towards one target, with axes in atoms, the finest parts of the search."""
 
     def __init__(self, prices: Prices, source: State, target: State) -> None:
         self.prices, self.source, self.target = prices, source, target
-        self.priced_directly = 0  # direct exchanges that were priced, which takes longest
+        self.priced_directly = 0  # the number of priced direct exchanges, which are the slowest to price
 
     def single(self) -> Move | None:
-        """A single gather or slice, where that is all it takes: nothing can be cheaper."""
+        """A single gather or slice to the target, if that suffices; it is optimal."""
         (dims, unreduced), (goal, goal_unreduced) = self.source, self.target
         if unreduced != goal_unreduced:
             return None
@@ -46,7 +46,7 @@ class Moves:
         return None
 
     def of(self, state: State, most_s: float) -> Iterator[Move]:
-        """All moves from a state, except some of those that take `most_s` seconds or more."""
+        """The moves from a state, possibly without those that take `most_s` seconds or more."""
         pending = tuple(a for a in state[1] if a not in self.target[1])
         if pending:
             yield from self._reductions(state, pending)
@@ -125,7 +125,7 @@ class Moves:
                     continue
                 before = axes[: axes.index(axis)][-1:]
                 for home, here in enumerate(dims):
-                    # Also behind the axis that comes before it in the target, so that both go there together.
+                    # Also after the axis that precedes it in the target, so that both move together.
                     if home == d or (here and here[-1:] == before):
                         found = self._slice(state, (*dims[:home], (*here, axis), *dims[home + 1 :]))
                         if found:
@@ -176,9 +176,9 @@ class Moves:
         return Move(time_s, (after, unreduced), "all_to_all", moves=((moved, source, target),))
 
     def _homecoming(self, dims: Dims) -> dict[Axis, tuple[int, int]]:
-        """The axes that one all-to-all brings from the ends of dimensions to where the target has them.
+        """The axes that one all-to-all moves from the ends of dimensions to their dimensions in the target.
 
-        By axis, in the order in which they leave: the dimension that it leaves and the one that it comes to.
+        By axis, in the order in which they leave: the dimension that it leaves and the one that it joins.
         """
         goal = self.target[0]
         leaving = {a: d for d, axes in enumerate(dims) for a in axes[len(_shared(axes, goal[d])) :]}
@@ -217,9 +217,9 @@ class Moves:
                 yield from self._direct((dims, unreduced), after, most_s)
 
     def _blocks(self, state: State, most_s: float) -> Iterator[Move]:
-        """The direct exchange of all dimensions that are left to move, in which each device is sent what it lacks.
+        """The direct exchange to the target, in which each device receives the elements that it lacks.
 
-        Unless sums have to be reduced first, only from the source.
+        Only from the source, unless sums have to be reduced first.
         """
         dims, unreduced = state
         goal, left = self.target
@@ -252,7 +252,7 @@ class Moves:
             yield Move(time_s, (option, unreduced), "collective_permute")
 
     def _aligned(self, dims: Dims, counts: list[int]) -> Dims:
-        """Every dimension with as many axes of its target as its shard count allows; other axes fill it up."""
+        """Every dimension with as many axes of its target as its shard count allows, and other axes for the rest."""
         goal = self.target[0]
         taken: list[list[Axis]] = []
         for axes, count in zip(goal, counts, strict=True):
@@ -265,9 +265,9 @@ class Moves:
         return _filled(taken, dims, counts) or dims
 
     def _ready_to_leave(self, dims: Dims, counts: list[int]) -> set[Dims]:
-        """What one all-to-all to a dimension needs: all axes that are missing there, in order, at the end of another.
+        """A permute that prepares one all-to-all: all axes missing in a dimension, in order, at the end of another.
 
-        Only for several axes that are held already, and with as many shards of every dimension as there are.
+        Only for several axes that are used already, and with unchanged shard counts.
         """
         found: set[Dims] = set()
         held = {a for axes in dims for a in axes}
@@ -294,7 +294,7 @@ class Moves:
             wanted: list[Axis] = []
             if starts_with(axes, dims[d]):
                 wanted += itertools.takewhile(lambda axis: axis in pending, axes[len(dims[d]) :])
-            # Where the target has another order, less is left to move than after an all-reduce.
+            # If the target has another order, less is left to move than after an all-reduce.
             for scattered in dict.fromkeys((tuple(wanted), pending)):
                 if scattered:
                     yield from self._scatter(state, d, scattered)
@@ -327,7 +327,7 @@ def _used(state: State) -> set[Axis]:
 
 
 def _ending(axes: Axes, among: Container[Axis]) -> Axes:
-    """The longest end of a list that has only these."""
+    """The longest suffix of a list with only these axes."""
     keep = len(axes)
     while keep and axes[keep - 1] in among:
         keep -= 1
@@ -356,7 +356,7 @@ def _shared(a: Axes, b: Axes) -> Axes:
 
 
 def _changed(before: Dims, after: Dims) -> Axes:
-    """The axes whose place is not the same before and after."""
+    """The axes whose position changes."""
     places = [{(d, i, a) for d, axes in enumerate(dims) for i, a in enumerate(axes)} for dims in (before, after)]
     return tuple(sorted({a for _, _, a in places[0] ^ places[1]}))
 

@@ -1,8 +1,8 @@
-"""What a reshard is made of: steps as they are written into programs, and moves as they are searched.
+"""The path of a reshard: steps as written into programs, and moves of the search.
 
 For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 is a path of one step: `kind` is "all_to_all", `after` is
 [{}, {"x"}], and `moves` is ((x, 0, 1),). The search finds it as a move from the state (((x,), ()), ()) to the state
-(((), (x,)), ()), which takes 30.3 ns where bytes come first.
+(((), (x,)), ()), which takes 30.3 ns if bytes dominate.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gspmd.transforms.exchange.step import ReshardStep
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Path:
-    """Steps, the seconds they take, and the most bytes that a device holds of the value between two of them.
+    """Steps, their time in seconds, and the most bytes of the value on a device between two of them.
 
-    If it is not `complete`, the search was given up and there may be a better path.
+    If it is not `complete`, the search stopped early and there may be a better path.
     """
 
     steps: tuple[ReshardStep, ...]
@@ -30,7 +30,7 @@ class Path:
 
 @dataclasses.dataclass(slots=True)
 class MoveBudget:
-    """Moves that searches may still look at; below 0 once they have been given up."""
+    """The remaining moves of searches; negative once they have stopped."""
 
     left: int
 
@@ -40,16 +40,16 @@ class MoveBudget:
 
 
 PADDING = 1.5
-"""How many times the larger of source and target a device may hold of a value on its way: padding needs some room."""
+"""The memory of a device during a reshard, relative to the larger of source and target, with room for padding."""
 
 State = tuple[Dims, Axes]
-"""Axes of every dimension, and those along which sums are partial."""
+"""The axes of every dimension, and the partial axes."""
 
 
 class Move(NamedTuple):
-    """A step as the search has it, not yet written out: see `ReshardStep` for the fields.
+    """A step during the search: see `ReshardStep` for the fields.
 
-    `time_s` is in seconds. `peak_bytes` is what a device holds at a time, if that is more than operand or result.
+    `time_s` is in seconds. `peak_bytes` is the peak memory of a device, if that is more than operand and result.
     """
 
     time_s: float

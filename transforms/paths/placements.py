@@ -1,7 +1,7 @@
-"""The shardings that values of one rank may have, as rows of arrays.
+"""The placements of values of one rank, as rows of arrays.
 
-The axes of the mesh are cut into parts, the finest that some sharding of the program has. A placement gives each part
-to a dimension, to none, or leaves sums over it to be taken; the parts of a dimension are a list, most major first.
+The axes of the mesh are cut into the finest parts of the program's shardings. A placement assigns each part to a
+dimension, to none, or leaves the value partial over it; the parts of a dimension are a list, most major first.
 
 For example, over x=2 and y=2 a matrix has 11 finished placements: [{}, {}], [{x}, {}], [{x, y}, {}], [{y, x}, {}],
 [{x}, {y}], and so on.
@@ -23,20 +23,20 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-MOST_PARTS = 3
-"""With more parts than this, dimensions are split over lists that the program has, and over single parts."""
+MAX_PARTS = 3
+"""With more parts than this, dimensions are split only over lists in the program, and over single parts."""
 
-MOST_ROWS = 1 << 14
-"""How many placements of one rank are listed: where there would be more, those that some value has, or nearly."""
+MAX_ROWS = 1 << 14
+"""The limit on placements of one rank; beyond it, only those of some value and similar ones are listed."""
 
-MOST_PLACEMENTS = 1024
-"""About how many placements values of one rank have, each part being anywhere: with more, dimensions are split only as
-they are somewhere in the program.
+MAX_PLACEMENTS = 1024
+"""The approximate limit on unrestricted placements of one rank; beyond it, dimensions are split only as somewhere in
+the program.
 """
 
 
 class AxisParts:
-    """The parts of a mesh's axes, and the lists of them that dimensions may be split over, both by number.
+    """The parts of a mesh's axes, and the lists of parts that may split dimensions, both by number.
 
     `lists` are tuples of parts' numbers, the empty one first; by number of a list, `axes` is what it is written as,
     `count` its shards, `mask` its parts as bits, and `prefix[a, b]` whether one of the two begins with the other.
@@ -57,25 +57,25 @@ class AxisParts:
         self.lists: list[tuple[int, ...]] = []
         self._lists: dict[tuple[int, ...], int] = {}
         everything = range(len(self.parts))
-        self.is_limited = len(self.parts) > MOST_PARTS
+        self.is_limited = len(self.parts) > MAX_PARTS
         self._list_all(used, excluded)
         self.axes = [canonical(self.parts[number] for number in each) for each in self.lists]
         self.count = np.array([size_of(axes) for axes in self.axes], np.int64)
         self.mask = np.array([sum(1 << number for number in each) for each in self.lists], np.int64)
         self.excluded = np.array([_either(excluded[number] for number in each) for each in self.lists], np.int64)
         self.prefix = np.array([[_begins(a, b) or _begins(b, a) for b in self.lists] for a in self.lists])
-        chosen = [each for length in range(1, MOST_PARTS + 1) for each in itertools.combinations(everything, length)]
+        chosen = [each for length in range(1, MAX_PARTS + 1) for each in itertools.combinations(everything, length)]
         if self.is_limited:
             found = [tuple(sorted(each)) for each in self.lists if each]
-            pairs = itertools.product(found, found) if len(found) ** 2 < MOST_PLACEMENTS else ((a, a) for a in found)
+            pairs = itertools.product(found, found) if len(found) ** 2 < MAX_PLACEMENTS else ((a, a) for a in found)
             chosen = sorted({tuple(sorted({*a, *b})) for a, b in pairs})
         sums = [sum(1 << number for number in each) for each in chosen if _go_together(each, excluded)]
         self.sums: list[int] = sums
-        """The parts, as bits, over which sums may be left to be taken."""
+        """The parts, as bits, over which values may be partial."""
         masks = np.arange(1 << len(self.parts))
         bits = (masks[:, None] >> np.arange(len(self.parts))) & 1
         self.size_of_mask = np.prod(np.where(bits, [part.size for part in self.parts], 1), axis=1)
-        # Whether one part comes behind another one in a list, by the numbers of the list and of both.
+        # Whether one part comes after another one in a list, by the numbers of the list and of both.
         self.behind: Bools = np.zeros((len(self.lists), len(self.parts), len(self.parts)), bool)
         for number, each in enumerate(self.lists):
             for before, behind in itertools.combinations(each, 2):
@@ -94,12 +94,12 @@ class AxisParts:
             try:
                 self._cuts |= atoms([(axis,), pieces])
                 found += split_at((axis,), self._cuts)
-            except ValueError:  # no factoring of the axis has all of these: they are parts that exclude each other
+            except ValueError:  # no factoring of the axis has all of these parts: they exclude each other
                 found += sorted(pieces | {axis})
         return found
 
     def _list_all(self, used: set[Axes], excluded: list[int]) -> None:
-        """Find the lists: all, or single parts and what some sharding has, or begins with."""
+        """Find the lists: all, or single parts and the prefixes of lists in some sharding."""
         self._add(())
         everything = range(len(self.parts))
         for length in range(1, 2 if self.is_limited else len(self.parts) + 1):
@@ -126,19 +126,19 @@ class AxisParts:
         return tuple(self._number[part] for part in self._split(axes))
 
     def list_of(self, axes: Axes) -> int:
-        """The number of the list that axes are."""
+        """The number of the list of axes."""
         return self._lists[self.parts_of(axes)]
 
     def excluded_by(self, mask: int) -> int:
-        """The parts that cannot be used beside those in a mask."""
+        """The parts that exclude those in a mask."""
         return _either(int(self.excluded[n]) for n, each in enumerate(self.mask.tolist()) if each and not each & ~mask)
 
     def has(self, axes: Axes) -> bool:
-        """Whether dimensions may be split over these."""
+        """Whether these may split a dimension."""
         return all(part in self._number for part in self._split(axes)) and self.parts_of(axes) in self._lists
 
     def prefixes(self, number: int) -> list[int]:
-        """The lists that one begins with, and itself."""
+        """The prefixes of a list, including itself."""
         parts = self.lists[number]
         return [self._lists[parts[:length]] for length in range(len(parts) + 1)]
 
@@ -155,7 +155,7 @@ class AxisParts:
         return found
 
     def some_behind(self, lists: Ints, parts: Ints, others: Ints) -> Bools:
-        """Whether in each of these lists a part comes behind one of others; both are bits."""
+        """Whether in each of these lists a part comes after one of others; both are bits."""
         found = np.zeros(np.broadcast_shapes(lists.shape, parts.shape, others.shape), bool)
         some, some_others = (int(np.bitwise_or.reduce(each, axis=None)) for each in (parts, others))
         for a, b in itertools.permutations(range(len(self.parts)), 2):
@@ -165,13 +165,16 @@ class AxisParts:
         return found
 
     def on_dimension(self, rank: int, dim: int) -> Iterable[int]:
-        """The lists that may split a dimension of values of a rank: if all are many, those found on it somewhere."""
-        if (rank + 1) ** len(self.parts) <= MOST_PLACEMENTS:
+        """The lists that may split a dimension of values of a rank: all, or if there are many, those in the program."""
+        if (rank + 1) ** len(self.parts) <= MAX_PLACEMENTS:
             return range(len(self.lists))
         return sorted(self._found_on.get((rank, dim), {0}))
 
     def all_rows(self, choices: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[int]] | None:
-        """Every placement that takes one of these lists for each dimension, and its parts as bits; None if many do."""
+        """The placements with one of these lists for each dimension, and their parts as bits.
+
+        None if there are too many.
+        """
         rows: list[tuple[int, ...]] = [()]
         masks = [0]
         for lists in choices:
@@ -182,12 +185,12 @@ class AxisParts:
                 if not mask & int(self.excluded[each])
             ]
             rows, masks = [row for row, _ in grown], [mask for _, mask in grown]
-            if len(rows) > MOST_ROWS:
+            if len(rows) > MAX_ROWS:
                 return None
         return rows, masks
 
     def found_rows(self, rank: int, free: set[int]) -> tuple[list[tuple[int, ...]], list[int]]:
-        """The placements that values of a rank have somewhere, and those with one dimension of these whole."""
+        """The placements of values of a rank in the program, and these with one dimension whole."""
         found = {(0,) * rank: None}
         for sharding in self._given:
             if sharding.rank == rank:
@@ -205,7 +208,7 @@ class AxisParts:
 
 
 def _go_together(parts: Iterable[int], excluded: list[int]) -> bool:
-    """Whether one sharding may have all of these parts."""
+    """Whether one sharding can have all of these parts."""
     seen = 0
     for number in parts:
         if excluded[number] & seen:
@@ -233,7 +236,7 @@ def _open_sums(masks: list[int], sums: list[tuple[int, int]]) -> Bools:
 
 
 class Placements:
-    """The placements of one rank: `lists[n, d]` is the list of dimension d, `partial[n]` the parts of sums, as bits.
+    """The placements of one rank: `lists[n, d]` is the list of dimension d, `partial[n]` the partial axes, as bits.
 
     `mask` are the parts that split dimensions, `where[n, part]` the dimension of a part, -1 for none; `count` the
     shards. Finished ones come first, `finished` of them; the first splits nothing.
@@ -248,7 +251,7 @@ class Placements:
         sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
         rows, masks = parts.all_rows(choices) or parts.found_rows(rank, free)
         may_be_open = _open_sums(masks, sums)
-        if len(rows) + np.count_nonzero(may_be_open) > MOST_ROWS:
+        if len(rows) + np.count_nonzero(may_be_open) > MAX_ROWS:
             rows, masks = parts.found_rows(rank, free)
             may_be_open = _open_sums(masks, sums)
         self.finished = len(rows)
@@ -278,7 +281,7 @@ class Placements:
         self._keys: Ints = keys[self._by_key]
 
     def rows(self, lists: Ints) -> Ints:
-        """The finished placements with these lists of dimensions, -1 for what cannot be."""
+        """The finished placements with these lists of dimensions, -1 if there is none."""
         if not self._digits.size:
             return np.full(len(lists), -1, np.int64)
         digits = lists @ self._strides
@@ -287,7 +290,7 @@ class Placements:
         return np.where(is_known, self._order[found], -1)
 
     def with_sums(self, rows: Ints, partial: Ints) -> Ints:
-        """The same placements with sums over these parts still to be taken; -1 for what cannot be."""
+        """The same placements, partial over these parts; -1 if there is none."""
         keys = (rows << len(self.parts.parts)) + partial
         found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where((rows >= 0) & (self._keys[found] == keys), self._by_key[found], -1)
@@ -311,12 +314,12 @@ class Placements:
         return found
 
     def is_even(self, shape: tuple[int, ...], numbers: Ints) -> Bools:
-        """Which placements split every dimension into parts of one size."""
+        """The placements with even shards."""
         found: Bools = (np.array(shape, np.int64) % self.parts.count[self.lists[numbers]] == 0).all(axis=-1)
         return found
 
     def local(self, shape: tuple[int, ...], numbers: Ints) -> Floats:
-        """Elements of a device's part, padding included."""
+        """The elements of a shard, including padding."""
         parts = -(-np.array(shape, np.int64) // self.parts.count[self.lists[numbers]])
         found: Floats = np.prod(parts, axis=-1, dtype=np.float64)
         return found

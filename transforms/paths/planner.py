@@ -1,10 +1,10 @@
-"""From one sharding of a tensor to another: the cheapest sequence of collectives.
+"""The planner: the cheapest sequence of collectives from one sharding of a tensor to another.
 
 States are placements of axis parts on dimensions (`path.py`); moves are the collectives (`moves.py`), priced by the
-hardware (`prices.py`); a search finds the path that takes least time (`search.py`). Results are memoised, so equal
+hardware (`prices.py`); a search finds the path that takes least time (`search.py`). Results are memoized, so equal
 reshards cost one search.
 
-For example, without a target, where bytes come first and a collective costs 30 ns:
+For example, without a target, with bytes dominating and 30 ns per collective:
 
 - `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4: one all-to-all, of which a device sends 24 bytes.
 - `f32[64,64] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` over x=4, y=2: the direct exchange (`reshard`), 2,048 bytes.
@@ -39,18 +39,18 @@ from gspmd.transforms.paths.traffic import least_bytes, sent_bytes
 
 __all__ = ["Path", "Planner"]
 
-# Axes are cut into prime factors if these are no more than this: the number of states grows with it.
-MOST_PARTS = 6
+# The largest number of prime factors into which axes are cut, since the number of states grows with it.
+MAX_PARTS = 6
 
-# Where latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
+# If latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
 # same bytes. These are searched for among no more devices than this.
-MOST_DEVICES = 64
+MAX_PLANNED_DEVICES = 64
 
-# A device may hold this many bytes of a value on its way, whatever the sizes of source and target.
+# A device may always hold this many bytes of a value during a reshard.
 SMALL_BYTES = 2**20
 
-# A path on which a device holds more than that, and than `PADDING` times source and target, must be this many times
-# faster to be taken.
+# A path that needs more than that, and more than `PADDING` times source and target, must be this many times
+# faster to be used.
 WORTH_MEMORY = 2.0
 
 _Question = tuple[TensorType, TensorSharding, TensorSharding]
@@ -59,9 +59,9 @@ _Question = tuple[TensorType, TensorSharding, TensorSharding]
 class Planner:
     """Plans reshards on one mesh.
 
-    With `max_temporary_bytes`, no device holds more than that of a value on its way, or than of source and target,
-    where there is such a path; else the path that holds least is taken. With 0, paths that hold more are taken where
-    they save enough time. A search gives up after `max_moves` moves, and the best path found is taken.
+    With `max_temporary_bytes`, no device holds more than that of a value during a reshard, or more than source and
+    target, if there is such a path; else the path with the least memory is used. With 0, paths that need more memory
+    are used if they save enough time. A search stops after `max_moves` moves and returns the best path found.
     `moves_tried` are those of all searches.
     """
 
@@ -83,8 +83,8 @@ class Planner:
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target.
 
-        No collective makes partial values, so unreduced axes of the target that `source` is not partial over are left
-        out.
+        No collective creates partial values, so unreduced axes of the target over which `source` is not partial are
+        ignored.
         """
         target = within_reach(source, target)
         if source == target:
@@ -107,7 +107,7 @@ class Planner:
         return AxisParts(self.mesh, ())
 
     def _along_route(self, type_: TensorType, source: TensorSharding, target: TensorSharding, found: Path) -> Path:
-        """A path that leads another way than the search goes, which is never away from the target; else `found`."""
+        """A path through states that the search excludes, because they lead away from the target; else `found`."""
         if self._parts.is_limited or not {*source.used_axes(), *target.used_axes()}.issubset(self._parts.parts):
             return found
         table = self._parts.of(len(type_.shape), source.manual)
@@ -119,7 +119,7 @@ class Planner:
             return found
         parts = [self.plan(type_, a, b) for a, b in itertools.pairwise(stops)]
         time_s, prices = sum(part.time_s for part in parts), Prices(type_, source, self.hardware)
-        if time_s >= found.time_s - self.hardware.collective_latency_s:  # nearly the same: the usual steps are taken
+        if time_s >= found.time_s - self.hardware.collective_latency_s:  # nearly equal: prefer the usual steps
             return found
         held = [*(part.peak_bytes for part in parts), *(prices.local_bytes(stop.dim_axes()) for stop in stops[1:-1])]
         return Path(tuple(step for part in parts for step in part.steps), time_s, max(held))
@@ -127,7 +127,7 @@ class Planner:
     def nearest(
         self, type_: TensorType, sources: tuple[TensorSharding, ...], target: TensorSharding
     ) -> tuple[TensorSharding, Path]:
-        """The one of `sources` from which the target takes least time, the first of equals, and the path from it."""
+        """The source with the fastest path to the target, the first of equals, and its path."""
         paths = [(source, self.plan(type_, source, target)) for source in sources]
         return min(paths, key=lambda pair: pair[1].time_s)
 
@@ -147,7 +147,7 @@ class Planner:
 
 
 def within_reach(source: TensorSharding, target: TensorSharding) -> TensorSharding:
-    """The target without the unreduced axes that the source is not partial over: no collective makes partial values."""
+    """The target without unreduced axes over which the source is not partial: no collective creates partial values."""
     if not target.unreduced or target.unreduced == source.unreduced:
         return target
     kept = tuple(a for a in target.unreduced if is_within(a, source.unreduced))
@@ -155,29 +155,29 @@ def within_reach(source: TensorSharding, target: TensorSharding) -> TensorShardi
 
 
 class _Searches:
-    """The searches for one reshard: with axes cut no finer than the two shardings have them, and into prime factors."""
+    """The searches for one reshard: with the cuts of the two shardings, and with axes in prime factors."""
 
     def __init__(
         self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
     ) -> None:
         self._question = type_, source, target
-        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MOST_DEVICES
+        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MAX_PLANNED_DEVICES
         cuts = common_cuts(source, target)
         self._coarse = Search(prices, source, target, cuts, budget)
-        # Part of an axis may move at once where the whole of it cannot.
-        finer = finer_cuts(cuts, MOST_PARTS)
+        # A part of an axis may move even if the whole axis cannot.
+        finer = finer_cuts(cuts, MAX_PARTS)
         self._finer = None if finer is None else Search(prices, source, target, finer, budget, finer=True)
 
     @property
     def limited(self) -> bool:
-        """Whether some path was not followed because it would hold too many bytes."""
+        """Whether some path was rejected because of its memory."""
         return self._coarse.limited or (self._finer is not None and self._finer.limited)
 
     def best(self, most_bytes: float, most_s: float = math.inf) -> Path | None:
-        """The path that takes least time within `most_bytes` and `most_s`, of equal ones that of coarser steps.
+        """The fastest path within `most_bytes` and `most_s`, with coarser steps among equals.
 
-        None if there is none. Axes are not cut finer if the path found without is a single step or, unless latencies
-        differ by axis, sends no more than it has to.
+        None if there is none. Axes are not cut further if the path found without is a single step or, unless latencies
+        differ by axis, sends the least possible bytes.
         """
         found = self._coarse.run(most_bytes, most_s)
         if self._finer is None or (found is not None and len(found.steps) == 1):
@@ -188,7 +188,7 @@ class _Searches:
         return self._finer.run(most_bytes, found.time_s if found else most_s) or found
 
     def within(self, most_bytes: float) -> Path:
-        """The best path that holds no more, or, where there is none, one that holds little more than it has to."""
+        """The best path within the memory limit, or else one with little more memory than necessary."""
         found = None
         while found is None:
             found = self.best(most_bytes)
@@ -196,9 +196,9 @@ class _Searches:
         return found
 
     def _sends_least(self, path: Path) -> bool:
-        """Whether no more is sent than has to be.
+        """Whether a path sends the least possible bytes.
 
-        What steps send is counted by building them, so those behind one that has already sent too much are not.
+        Steps are counted by building them, so counting stops once too much is sent.
         """
         type_, source, target = self._question
         most = least_bytes(type_, source, target) * (1 + 1e-9)
@@ -211,7 +211,7 @@ class _Searches:
 
 
 def _through_whole(prices: Prices, source: TensorSharding, target: TensorSharding) -> float:
-    """Seconds to gather everything and cut what is wanted; no path may take longer."""
+    """Seconds of a gather and a slice, an upper bound for paths."""
     if source.unreduced != target.unreduced:
         return math.inf
     before, whole = source.dim_axes(), ((),) * source.rank

@@ -1,8 +1,8 @@
-"""The best routes between all placements of a rank at once, for values that split evenly.
+"""The best routes between all placements of a rank, for even values.
 
-A route is a chain of up to four steps: slices, gathers, exchanges of parts, permutes, reductions. All steps between the
-placements are a graph, and the best routes are found by two products of matrices in which a sum is a minimum.
-Which step is possible depends on the placements alone, and what it takes on bytes and links.
+A route is a chain of up to four steps: slices, gathers, exchanges of parts, permutes, reductions. Single steps between
+placements form a graph, and the best routes are found by two min-plus matrix products. The possible steps depend only
+on the placements, their times on bytes and links.
 
 For example, over x=16 and y=32, `[{"x"}, {}] -> [{"y"}, {}]` is a slice to `[{"x", "y"}, {}]`, a permute to
 `[{"y", "x"}, {}]` and a gather.
@@ -20,17 +20,17 @@ from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
 from gspmd.transforms.paths.path import PADDING
 from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints, Placements
 
-MOST_ROUTED = 400
+MAX_ROUTED = 400
 """Between more placements than this, all routes are not looked for: their number grows with the third power."""
 
 _KINDS = ("", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")  # the first: a slice
 _SLICE, _GATHER, _SCATTER, _REDUCE, _EXCHANGE, _PERMUTE = range(len(_KINDS))
 _NO_STEP = -1
-_PROBE = 1e9  # bytes: large enough that latencies are lost beside them, and small enough to be exact
+_PROBE = 1e9  # bytes: large enough that latencies are negligible, and small enough to be exact
 
 
 class WirePrices:
-    """What collectives take by the parts that they run over, as bits; each is priced when it is first asked for."""
+    """The prices of collectives by their parts, as bits; each is computed on first use."""
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self._parts, self._hardware = parts, hardware
@@ -39,7 +39,7 @@ class WirePrices:
             known[:, 0] = 0.0  # over no parts, nothing is sent
 
     def of(self, kind: str, mask: Ints) -> tuple[Floats, Floats]:
-        """A latency, and seconds a local byte."""
+        """A latency, and seconds per local byte."""
         known = self._known[kind]
         for each in np.unique(mask[np.isnan(known[0, mask])]).tolist():
             axes, devices = self._parts.axes_of_mask(each), int(self._parts.size_of_mask[each])
@@ -49,7 +49,7 @@ class WirePrices:
 
 
 class Routes:
-    """The best routes between all placements of a rank, and what they take for values of a type."""
+    """The best routes between all placements of a rank, and their times for values of a type."""
 
     def __init__(self, table: Placements, hardware: Hardware) -> None:
         self._table, self._hardware = table, hardware
@@ -63,7 +63,7 @@ class Routes:
         self._through: dict[tuple[int, bytes], tuple[Ints, Ints]] = {}
 
     def seconds(self, type_: TensorType) -> Floats:
-        """From every placement to every other; infinite where no route leads."""
+        """Seconds between all placements; infinite without a route."""
         found = self._step_seconds(type_)
         rows, columns = np.arange(len(found))[:, None], np.arange(len(found))[None, :]
         for through in self._halves(type_):
@@ -72,7 +72,7 @@ class Routes:
         return found
 
     def stops(self, type_: TensorType, source: int, target: int) -> list[int]:
-        """The placements on the route from one to another, these two included; they alone where it is a single step."""
+        """The placements on a route, including its ends; only these for a single step."""
         found = [source, target]
         for through in reversed(self._halves(type_)):
             middles = [int(through[a, b]) for a, b in itertools.pairwise(found)]
@@ -80,7 +80,7 @@ class Routes:
         return found
 
     def _halves(self, type_: TensorType) -> tuple[Ints, Ints]:
-        """Through which placement the best ways of at most two steps lead, and those of two such ways."""
+        """The intermediate placements of the best routes of at most two steps, and of two such routes."""
         numbers = np.arange(len(self._table.lists))
         local, is_even = self._table.local(type_.shape, numbers), self._table.is_even(type_.shape, numbers)
         key = math.frexp(float(local[0]) * element_bytes(type_.element))[1] // 4, is_even.tobytes()
@@ -92,11 +92,11 @@ class Routes:
         return found
 
     def _step_seconds(self, type_: TensorType) -> Floats:
-        """Of all single steps."""
+        """Seconds of all single steps."""
         hardware, kind = self._hardware, self._kind
         local = self._table.local(type_.shape, np.arange(len(self._table.lists))) * element_bytes(type_.element)
         wire_s = self._latency_s + self._slope * local[:, None]
-        read = np.where(kind == _SLICE, local[None, :], local[:, None])  # of what is sliced, only what is left
+        read = np.where(kind == _SLICE, local[None, :], local[:, None])  # a slice reads and writes only its result
         memory_s = (read + local[None, :]) / hardware.memory_bytes_per_s
         found = np.where(kind == _NO_STEP, math.inf, wire_s + memory_s)
         np.fill_diagonal(found, 0.0)
@@ -104,15 +104,15 @@ class Routes:
 
 
 class RouteBook:
-    """The routes between placements on one hardware, those of a table made once."""
+    """The routes between placements on one target, memoized by table."""
 
     def __init__(self, hardware: Hardware) -> None:
         self._hardware = hardware
         self._known: dict[Placements, Routes] = {}
 
     def of(self, table: Placements) -> Routes | None:
-        """The routes between the placements of a table; None where these are too many."""
-        if len(table.lists) > MOST_ROUTED:
+        """The routes between the placements of a table; None if there are too many."""
+        if len(table.lists) > MAX_ROUTED:
             return None
         found = self._known.get(table)
         if found is None:
@@ -121,10 +121,12 @@ class RouteBook:
 
 
 def _steps(table: Placements) -> tuple[Ints, Ints]:
-    """The kind of the step from each placement to each other, and the parts it runs over."""
+    """The kind of the step between each pair of placements, and its parts."""
     parts, lists = table.parts, table.lists
     length = np.array([len(each) for each in parts.lists])
-    begins = parts.prefix & (length[:, None] >= length[None, :])  # whether the first of two lists begins with the other
+    begins = parts.prefix & (
+        length[:, None] >= length[None, :]
+    )  # whether the second of two lists is a prefix of the first
     before, after = lists[:, None, :], lists[None, :, :]
     grown, shrunk, same = begins[after, before], begins[before, after], before == after
     mask_a, mask_b = table.mask[:, None], table.mask[None, :]
@@ -148,7 +150,7 @@ def _steps(table: Placements) -> tuple[Ints, Ints]:
 
 
 def _changed(table: Placements) -> Ints:
-    """The parts whose place is not the same in two placements, as bits."""
+    """The parts whose position differs between two placements, as bits."""
     most = len(table.parts.parts)
     found = np.zeros((len(table.lists), len(table.lists)), np.int64)
     index = np.full((len(table.parts.lists), most), -1, np.int64)
@@ -161,9 +163,9 @@ def _changed(table: Placements) -> Ints:
 
 
 def _shortest(step_s: Floats, is_even: Bools, local: Floats, most: Floats) -> tuple[Floats, Ints]:
-    """The least seconds in one or two steps, and through which even placement two lead; -1 for one step.
+    """The least seconds in one or two steps, and the even placement between two steps; -1 for one step.
 
-    On the way a device holds at most so much as `most` says.
+    In between, a device holds at most `most` elements.
     """
     least, through = step_s.copy(), np.full(step_s.shape, -1, np.int64)
     for middle in np.flatnonzero(is_even).tolist():

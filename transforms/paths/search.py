@@ -1,8 +1,8 @@
-"""The path of moves that takes least time: Dijkstra's search from one placement of axes to another.
+"""The search for the fastest path of moves between two placements (A*).
 
-For example, `f32[64,64] [{"x"}, {}], unreduced={"y"} -> [{"y"}, {"x"}]` over x=4, y=2, where bytes come first:
+For example, `f32[64,64] [{"x"}, {}], unreduced={"y"} -> [{"y"}, {"x"}]` over x=4, y=2, if bytes dominate:
 
-    reduce_scatter to [{"x"}, {"y"}], reshard      2,048 + 2,048 bytes, 116 ns: the path taken
+    reduce_scatter to [{"x"}, {"y"}], reshard      2,048 + 2,048 bytes, 116 ns: the chosen path
     all_to_all to [{}, {"x"}], reduce_scatter      3,072 + 2,048 bytes, 126 ns
     all_reduce to [{"x"}, {}], reshard             4,096 + 2,048 bytes, 141 ns
 """
@@ -25,19 +25,19 @@ from gspmd.transforms.paths.traffic import least_elements
 
 Cuts = dict[str, tuple[int, ...]]
 
-# States visited before a search returns the path that it has, and before a finer one gives up without any.
-MOST_STATES, MOST_IN_VAIN = 500, 1000
+# States visited before a search returns its best path, and before a finer one stops without a path.
+MAX_STATES, MAX_STATES_WITHOUT_PATH = 500, 1000
 
-# Pricing a direct exchange takes as long as making this many moves, and is charged to the budget so.
+# Pricing a direct exchange takes as long as this many moves, and is charged to the budget accordingly.
 _DIRECT = 10
 
 
 class Search:
-    """A search from one sharding to another, with axes cut into atoms, the finest parts that are looked at.
+    """A search from one sharding to another, with axes in atoms, the finest parts of the search.
 
     `cuts` are those of the source and of the target, which differ for axes whose parts do not nest. A search is `finer`
-    if it cuts axes more than the shardings do; it may find nothing. Any search stops when its `budget` is used up: it
-    returns the best path found by then, or the one that always leads to the target.
+    if it cuts axes more than the shardings do; it may find nothing. A search stops when its `budget` is used up: it
+    returns the best path found, or the path that always exists.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Search:
         self.finer = finer
         self._devices = source.mesh.size // size_of(source.manual)
         self._ahead: dict[State, float] = {}
-        self.limited = False  # whether some path was not followed for the bytes that it takes
+        self.limited = False  # whether some path was rejected because of its memory
 
     def run(self, most_bytes: float = math.inf, most_s: float = math.inf) -> Path | None:
-        """The path that takes least time of those that take less than `most_s`; None if there is none.
+        """The fastest path below `most_s`; None if there is none.
 
-        No device holds more than `most_bytes` of the value at a time, but for source and target.
+        No device holds more than `most_bytes` of the value at a time, except source and target.
         """
         direct = self.moves.single()
         if direct is not None:
             return Path((self._step(direct),), direct.time_s) if direct.time_s < most_s else None
         counter = itertools.count()
-        # By what a path takes at least: up to a state, and from there on.
+        # By the lower bound of a path's time: the time to the state, and the bound from there on.
         queue: list[tuple[float, int, float, State]] = [(0.0, next(counter), 0.0, self.source)]
         best: dict[State, float] = {self.source: 0.0}
         came: dict[State, tuple[State, Move]] = {}
@@ -80,9 +80,9 @@ class Search:
             if time_s > best[state]:
                 continue
             looked_at += 1
-            if looked_at > MOST_STATES and self.target in best:
+            if looked_at > MAX_STATES and self.target in best:
                 return self._path(came, best[self.target])
-            if looked_at > MOST_IN_VAIN and self.target not in best and self.finer:
+            if looked_at > MAX_STATES_WITHOUT_PATH and self.target not in best and self.finer:
                 return None
             self.budget.left -= len(state[0])
             directly = self.moves.priced_directly
@@ -93,7 +93,7 @@ class Search:
                 known = min(at_target, best.get(move.after, math.inf))
                 at_least = total + self._ahead_s(move.after)
                 if total < known and at_least >= at_target:
-                    continue  # it leads to nothing better
+                    continue  # no better path goes through it
                 if total < known and self._peak(move) > most_bytes:
                     self.limited = True
                 elif total < known:
@@ -104,7 +104,7 @@ class Search:
         return self._given_up(came, best, most_bytes, most_s) if queue else None
 
     def _ahead_s(self, state: State) -> float:
-        """Seconds that the way from a state to the target takes at least: one collective that sends what is lacking."""
+        """A lower bound of the seconds from a state to the target: one collective that sends the missing bytes."""
         hardware = self.prices.hardware
         if hardware.axes or state == self.target:
             return 0.0
@@ -118,7 +118,7 @@ class Search:
     def _given_up(
         self, came: dict[State, tuple[State, Move]], best: dict[State, float], most_bytes: float, most_s: float
     ) -> Path | None:
-        """The best of what has been found and of what always leads to the target."""
+        """The best of the paths found and the path that always exists."""
         moves = self.moves.through_whole()
         time_s = sum(move.time_s for move in moves)
         if time_s < min(most_s, best.get(self.target, math.inf)) and max(map(self._peak, moves)) <= most_bytes:
@@ -157,7 +157,7 @@ def _state(sharding: TensorSharding, cuts: Cuts) -> State:
 
 
 def common_cuts(source: TensorSharding, target: TensorSharding) -> tuple[Cuts, Cuts]:
-    """Where axes are cut: in the same places for both, unless these do not nest."""
+    """The cuts of axes: the same for both, unless they do not nest."""
     own = tuple(atoms(_lists(sharding)) for sharding in (source, target))
     for name in own[0].keys() & own[1].keys():
         try:
@@ -178,7 +178,7 @@ def _of_name(lists: list[Axes], name: str) -> list[Axes]:
 
 
 def finer_cuts(cuts: tuple[Cuts, Cuts], most_parts: int) -> tuple[Cuts, Cuts] | None:
-    """The axes cut into prime factors; None if they are already, or if there are more than `most_parts` of these."""
+    """The axes in prime factors; None if they already are, or if there are more than `most_parts` of these."""
     finer = tuple({name: _prime_cuts(bounds) for name, bounds in each.items()} for each in cuts)
     if finer == cuts or any(sum(len(bounds) - 1 for bounds in each.values()) > most_parts for each in finer):
         return None
@@ -186,7 +186,7 @@ def finer_cuts(cuts: tuple[Cuts, Cuts], most_parts: int) -> tuple[Cuts, Cuts] | 
 
 
 def _prime_cuts(bounds: tuple[int, ...]) -> tuple[int, ...]:
-    """Bounds of parts, each the one before it times a prime number."""
+    """The bounds of parts, each the previous one times a prime number."""
     found = list(bounds[:1])
     for bound in bounds[1:]:
         for factor in prime_factors(bound // found[-1]):

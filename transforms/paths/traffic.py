@@ -1,4 +1,4 @@
-"""Bytes that a device sends for the steps of a reshard, and the fewest that any way has to send."""
+"""The bytes that a device sends for the steps of a reshard, and a lower bound of these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 def sent_by_step(
     type_: TensorType, source: TensorSharding, steps: Iterable[ReshardStep]
 ) -> Iterator[tuple[str, float]]:
-    """The collectives that steps are: the kind of each, and the bytes that a device sends in it."""
+    """The collectives of steps: their kinds, and the bytes that a device sends."""
     before = source
     for step in steps:
         for collective in step.sent(type_, before):
@@ -29,25 +29,25 @@ def sent_bytes(type_: TensorType, source: TensorSharding, steps: Iterable[Reshar
 
 
 def least_bytes(type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
-    """Bytes that devices have to be sent on average, however a value gets from one sharding to the other."""
+    """A lower bound of the bytes that devices receive on average, for any path between the shardings."""
     ends = (source.dim_axes(), source.unreduced), (target.dim_axes(), target.unreduced)
     devices = source.mesh.size // size_of(target.manual)
     return element_bytes(type_.element) * least_elements(type_.shape, *ends, devices)
 
 
 def least_elements(shape: tuple[int, ...], source: tuple[Dims, Axes], target: tuple[Dims, Axes], devices: int) -> float:
-    """The elements of a value that so many devices have to be sent on average, each of its part.
+    """A lower bound of the elements that each of so many devices receives on average.
 
-    `source` and `target` are the axes of dimensions, and those that sums are still to be taken over.
+    `source` and `target` are the axes of dimensions, and the partial axes.
 
-    A device is sent what it lacks. Less is enough where shards are uneven and no device gets a whole shard that has
-    nothing in common with what it had. Where partial sums are added up, it is what `docs/least.md` proves for sums, if
-    that is more: with h summands, each element is sent once to every device that wants it and h - 2 times besides.
+    A device receives the elements that it lacks. Less suffices if shards are uneven and no device gets a whole shard
+    that is disjoint from its own. For partial values it is the bound of `docs/least.md` for sums, if that is larger:
+    with h summands, each element is sent once to every device that needs it, and h - 2 more times.
     """
     kept = 1
     held, wanted = local_shape(shape, source[0]), local_shape(shape, target[0])
     for before, after, *counts in zip(source[0], target[0], held, wanted, strict=True):
-        # Where neither list begins with the other there are devices whose shards have nothing in common.
+        # If neither list is a prefix of the other, there are devices whose shards are disjoint.
         kept *= min(counts) if common_prefix(before, after) in (before, after) else 0
     elements = float(math.prod(wanted))
     lacked, summands = elements - kept, size_of(source[1]) // size_of(target[1])

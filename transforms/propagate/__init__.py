@@ -33,7 +33,7 @@ from gspmd.transforms.propagate.factors import CONFLICTS, LEVELS
 from gspmd.transforms.propagate.graph import Graph, GraphBuilder
 from gspmd.transforms.propagate.hints import join_hints, retire_hints
 from gspmd.transforms.propagate.solver import Solver
-from gspmd.transforms.propagate.write import Loss, settle, write_shardings
+from gspmd.transforms.propagate.write import LostSplit, settle, write_shardings
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Completion:
     rules: RuleBook
     graph: Graph
     solver: Solver
-    losses: tuple[Loss, ...]
+    losses: tuple[LostSplit, ...]
 
     def write(self) -> None:
         """Write the shardings to the module, and remove groups and barriers."""

@@ -21,7 +21,7 @@ _NEVER = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class AxisPosition:
     """An axis on a dimension of a slot."""
 
     slot: int
@@ -36,11 +36,11 @@ class Link:
     Tensors are numbered as in the node: operands, then results.
     """
 
-    place: Place
+    place: AxisPosition
     change: Change
     target: int
     source: int
-    given: Place
+    given: AxisPosition
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Chain:
     """
 
     links: tuple[Link, ...]
-    origin: Place
+    origin: AxisPosition
     left_out: int = 0
 
 
@@ -64,15 +64,15 @@ class Derivations:
         self._changes: list[list[int]] = [[] for _ in solver.state]
         for index, change in enumerate(solver.history):
             self._changes[change.slot].append(index)
-        self._arrivals: dict[Place, int] = {}
-        self._steps: dict[Place, Link | tuple[Place, ...] | None] = {}
-        self._ends: dict[Place, tuple[int, Place]] = {}
+        self._arrivals: dict[AxisPosition, int] = {}
+        self._steps: dict[AxisPosition, Link | tuple[AxisPosition, ...] | None] = {}
+        self._ends: dict[AxisPosition, tuple[int, AxisPosition]] = {}
         self._factors: dict[tuple[int, int, TensorSharding], FactorAxes] = {}
 
-    def chains(self, place: Place) -> list[Chain]:
+    def chains(self, place: AxisPosition) -> list[Chain]:
         """The chains of an axis of a place: one, several if its parts have different sources, none if unknown."""
         found = []
-        open_: list[tuple[tuple[Link, ...], int, Place]] = [((), 0, place)]
+        open_: list[tuple[tuple[Link, ...], int, AxisPosition]] = [((), 0, place)]
         while open_:
             links, left_out, at = open_.pop()
             walked = list(links)
@@ -88,9 +88,9 @@ class Derivations:
                 open_.extend((tuple(walked), left_out, part) for part in reversed(parts))
         return found
 
-    def _end(self, place: Place) -> tuple[int, Place]:
+    def _end(self, place: AxisPosition) -> tuple[int, AxisPosition]:
         """The origin of a place and the number of links to it; memoized for all places in between."""
-        way: list[Place] = []
+        way: list[AxisPosition] = []
         at = place
         while at not in self._ends and isinstance(step := self._step(at), Link):
             way.append(at)
@@ -103,7 +103,7 @@ class Derivations:
 
     # ---- one step ----
 
-    def _step(self, place: Place) -> Link | tuple[Place, ...] | None:
+    def _step(self, place: AxisPosition) -> Link | tuple[AxisPosition, ...] | None:
         """The source of an axis: a link, several parts, None for an annotation, or no parts if not from the solver.
 
         Later stages change shardings, too.
@@ -112,7 +112,7 @@ class Derivations:
             self._steps[place] = self._find(place)
         return self._steps[place]
 
-    def _find(self, place: Place) -> Link | tuple[Place, ...] | None:
+    def _find(self, place: AxisPosition) -> Link | tuple[AxisPosition, ...] | None:
         arrival = self._arrival(place)
         if arrival == _ANNOTATED:
             return None
@@ -126,7 +126,7 @@ class Derivations:
         found = self._source(place, arrival, node)
         return () if found is None else found
 
-    def _parts(self, place: Place, change: Change, node: Node) -> tuple[Axis, ...]:
+    def _parts(self, place: AxisPosition, change: Change, node: Node) -> tuple[Axis, ...]:
         """The axis with the cuts of the sharding before the change, of the annotation and of the factors."""
         lists = [
             (place.axis,),
@@ -141,7 +141,7 @@ class Derivations:
         except ValueError:  # parts that do not nest cut nothing
             return (place.axis,)
 
-    def _source(self, place: Place, arrival: int, node: Node) -> Link | None:
+    def _source(self, place: AxisPosition, arrival: int, node: Node) -> Link | None:
         """The tensor from which the step took the axis, by the same rules as `factors.propagate`."""
         change = self._solver.history[arrival]
         rule = self._solver.rules[node.rule]
@@ -158,7 +158,7 @@ class Derivations:
                 dim = next((d for d, factors in enumerate(rule.tensors[source]) if factor in factors), None)
                 if dim is None:
                     continue
-                given = Place(given_slot, dim, place.axis)
+                given = AxisPosition(given_slot, dim, place.axis)
                 since = self._arrival(given, change.priority)
                 if since >= arrival:
                     continue
@@ -171,7 +171,7 @@ class Derivations:
                     best = rank, Link(place, change, target, source, given)
         return best[1] if best else None
 
-    def _factor_of(self, node: Node, tensor: int, place: Place, sharding: TensorSharding) -> int | None:
+    def _factor_of(self, node: Node, tensor: int, place: AxisPosition, sharding: TensorSharding) -> int | None:
         """The factor split by the axis, on one of the node's tensors."""
         factors = self._solver.rules[node.rule].tensors[tensor][place.dim]
         split = self._factor_axes(node, tensor, sharding)
@@ -186,7 +186,7 @@ class Derivations:
 
     # ---- when ----
 
-    def _arrival(self, place: Place, priority: int | None = None) -> int:
+    def _arrival(self, place: AxisPosition, priority: int | None = None) -> int:
         """The index of the first change after which the axis is there, -1 if it was annotated.
 
         With `priority`, annotations that take part only later do not count.

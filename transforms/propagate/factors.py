@@ -22,7 +22,7 @@ LEVELS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Activity:
+class LevelPart:
     """The part of a rule in a level: the factors that spread, from and to operands and results."""
 
     factors: frozenset[int]
@@ -30,20 +30,20 @@ class Activity:
     from_results: bool
 
 
-def activity(rule: OpShardingRule, level: int) -> Activity | None:
+def activity(rule: OpShardingRule, level: int) -> LevelPart | None:
     """The part of the rule in a level; None if it does not take part yet."""
     spreading = frozenset(
         f for f, kind in enumerate(rule.kinds) if kind is not NEED_REPLICATION and f not in rule.blocked
     )
     if rule.stage is Stage.ELEMENTWISE:
-        return Activity(spreading, rule.direction is not Direction.BACKWARD, rule.direction is not Direction.FORWARD)
+        return LevelPart(spreading, rule.direction is not Direction.BACKWARD, rule.direction is not Direction.FORWARD)
     if level == 0:
         return None
     if rule.stage is Stage.BROADCAST:
-        return Activity(spreading, level >= 3, True)
+        return LevelPart(spreading, level >= 3, True)
     if level == 1:
-        return Activity(frozenset(f for f in spreading if rule.kinds[f] is PASS_THROUGH), True, True)
-    return Activity(spreading, True, True)
+        return LevelPart(frozenset(f for f in spreading if rule.kinds[f] is PASS_THROUGH), True, True)
+    return LevelPart(spreading, True, True)
 
 
 CONFLICTS = (
@@ -56,7 +56,7 @@ CONFLICTS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SolverStep:
+class StepResult:
     """The shardings of an operation's tensors after a step, and the inputs of the step.
 
     `contested` says whether the step left a conflict that an aggressive step would settle.
@@ -70,16 +70,16 @@ def propagate(
     rule: OpShardingRule,
     shardings: tuple[TensorSharding, ...],
     sizes: tuple[float, ...],
-    active: Activity,
+    active: LevelPart,
     aggressive: bool,
-) -> SolverStep:
+) -> StepResult:
     """One step; `sizes` are the tensors' bytes.
 
     An `aggressive` step settles conflicts as `CONFLICTS` says. Otherwise a factor gets only undisputed axes: those on
     which its tensors agree and which no other factor wants.
     """
     if rule.inference is not None:
-        return SolverStep(rule.inference(shardings), False)
+        return StepResult(rule.inference(shardings), False)
     count = len(rule.operands)
     current = [factor_axes(rule, t, s) for t, s in enumerate(shardings)]
     sources = [t for t in range(len(shardings)) if (active.from_operands if t < count else active.from_results)]
@@ -92,7 +92,7 @@ def propagate(
             proposals[factor] = (axes, source)
             contested |= disputed
     if not proposals:
-        return SolverStep(shardings, False)
+        return StepResult(shardings, False)
     order = sorted(proposals, key=lambda f: (-sizes[proposals[f][1]], proposals[f][1], f))
     targets = range(len(shardings)) if active.from_operands else range(count)
     result = list(shardings)
@@ -100,7 +100,7 @@ def propagate(
         extension = _Extension(rule, t, shardings[t], current[t])
         result[t] = extension.extend(proposals, order, aggressive)
         contested |= extension.contested
-    return SolverStep(tuple(result), contested)
+    return StepResult(tuple(result), contested)
 
 
 def _agree(offers: list[tuple[Axes, int]], sizes: tuple[float, ...], aggressive: bool) -> tuple[Axes, int, bool]:

@@ -10,7 +10,7 @@ from gspmd.dialect.axes import overlap
 from gspmd.dialect.rule import OpShardingRule
 from gspmd.dialect.sharding import CLOSED, TensorSharding
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.propagate.factors import LEVELS, SolverStep, activity, propagate
+from gspmd.transforms.propagate.factors import LEVELS, StepResult, activity, propagate
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -192,15 +192,15 @@ class Solver:
             found = self._memo[key] = self._numbers(before, self._step(index, before, level, aggressive=True)), False
         return found[0]
 
-    def _step(self, index: int, before: tuple[int, ...], level: int, aggressive: bool = False) -> SolverStep:
+    def _step(self, index: int, before: tuple[int, ...], level: int, aggressive: bool = False) -> StepResult:
         rule = self.nodes[index].rule
         shardings = tuple(self.interner.values[i] for i in before)
         active = self._activities[rule][level]
         if active is None:
-            return SolverStep(shardings, False)
+            return StepResult(shardings, False)
         return propagate(self.rules[rule], shardings, self._sizes[index], active, aggressive)
 
-    def _numbers(self, before: tuple[int, ...], step: SolverStep) -> tuple[int, ...]:
+    def _numbers(self, before: tuple[int, ...], step: StepResult) -> tuple[int, ...]:
         values, intern = self.interner.values, self.interner
         return tuple(
             number if new is values[number] else intern(new) for number, new in zip(before, step.shardings, strict=True)

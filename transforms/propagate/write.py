@@ -17,14 +17,14 @@ from gspmd.transforms.propagate.solver import Solver
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Loss:
+class LostSplit:
     """A value of `op`, or an argument or result of @main, that is split less than annotated or derived."""
 
     op: Operation
     why: str
 
 
-def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[Loss, ...]:
+def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[LostSplit, ...]:
     """Set the slots that are not solved for, and make values that cross into manual computations even.
 
     Slots with a leader, and arguments of manual computations, get the sharding of these. Returns the annotations that
@@ -40,7 +40,7 @@ def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[L
             shape = list(graph.slot_types[slot].shape)
             wanted = print_dims(found.closed())
             why = f"{what} of shape {shape} is split as {print_dims(even)}, as {wanted} would need padding"
-            losses.append(Loss(op.ir, why))
+            losses.append(LostSplit(op.ir, why))
         return even
 
     for slot, leader in graph.leaders.items():
@@ -56,7 +56,7 @@ def settle(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> tuple[L
     return tuple(losses)
 
 
-def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> list[Loss]:
+def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver) -> list[LostSplit]:
     if not solver.lost:
         return []
     program = annotated.program
@@ -78,7 +78,7 @@ def _lost_annotations(annotated: AnnotatedProgram, graph: Graph, solver: Solver)
         place, what = places[slot]
         asked = solver.annotated[slot].dims[dim]
         losses.append(
-            Loss(
+            LostSplit(
                 place,
                 f"{what}: dimension {dim}, annotated {print_dim(asked, annotated.mesh)}, is not split: "
                 "an earlier priority has put these axes on another dimension",

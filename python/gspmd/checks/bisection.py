@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
-from gspmd.checks.evaluation import Judging, judged
+from gspmd.checks.evaluation import CheckSettings, judged
 from gspmd.checks.probes import Probe, operations_in, prefix, probes_of, with_probes
 from gspmd.checks.stages import StagedProgram, after_passes, after_pipeline, stages_of
 from gspmd.checks.verdicts import CheckRun, Fault, ResultCheck
 from gspmd.dialect.errors import Error, SourceLocation
 from gspmd.dialect.location_marks import GIVEN
 from gspmd.explanations.value_names import GivenNames
-from gspmd.isolation import Died, Worker
+from gspmd.isolation import ProcessDied, Worker
 from gspmd.pass_manager.manager import After
 from gspmd.transforms.ir.operations import Location
 from gspmd.transforms.localize import Localize
@@ -47,7 +47,7 @@ class _AtFault:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Lead:
+class FaultCandidate:
     """A fault, and the programs from which a reduction can start.
 
     `programs` have the fault and are tried in order: with the propagated shardings, if these are right, and as given.
@@ -63,7 +63,13 @@ class Bisection:
     """Looks for the fault of one program, whose operations are marked by `names`."""
 
     def __init__(
-        self, worker: Worker, program: str, names: GivenNames, passes: Sequence[Pass], attach: After, judging: Judging
+        self,
+        worker: Worker,
+        program: str,
+        names: GivenNames,
+        passes: Sequence[Pass],
+        attach: After,
+        judging: CheckSettings,
     ) -> None:
         self._worker = worker
         self._program = program
@@ -72,18 +78,18 @@ class Bisection:
         self._attach = attach
         self._judging = judging
 
-    def lead(self, problem: str) -> Lead:
+    def lead(self, problem: str) -> FaultCandidate:
         """The fault of the program; `problem` describes what is wrong."""
         stages = stages_of(self._program, self._passes, self._attach)
         number, symptom = self._first_wrong(stages)
         if not number:
-            return Lead(Fault(problem, self._of_fold()), (self._program,))
+            return FaultCandidate(Fault(problem, self._of_fold()), (self._program,))
         place = self._place(stages, number, symptom)
         fields = {f.name: getattr(place, f.name) for f in dataclasses.fields(place) if f.name != "mark"}
         fault = Fault(problem, self._passes[number - 1].argument, **fields)
         # Before resharding, a program is still one that a user could write, with all shardings.
         completed = stages.texts[min(number, self._localizing - 1) - 1]
-        return Lead(fault, tuple(dict.fromkeys((completed, self._program))), place.mark)
+        return FaultCandidate(fault, tuple(dict.fromkeys((completed, self._program))), place.mark)
 
     # ---- the pass ----
 
@@ -238,7 +244,7 @@ def _result_text(result: ResultCheck) -> str:
 def _said(error: Exception) -> str:
     """The reason why a program cannot run."""
     text = " ".join(str(error).split())[:400].removeprefix("gspmd: error: ")
-    if isinstance(error, Died):
+    if isinstance(error, ProcessDied):
         return f"{CANNOT_RUN}{text}"
     return f"{CANNOT_RUN}{text if isinstance(error, Error) else f'{type(error).__name__}: {text}'}"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from gspmd.checks.evaluation import Judging
+from gspmd.checks.evaluation import CheckSettings
 from gspmd.checks.running import Inputs, ProgramPair, Stage, check_judging, reference_of, runs_of
 from gspmd.checks.verdicts import CheckReport, CheckRun, ResultCheck
 from gspmd.dialect.error_codes import Code
@@ -70,7 +70,7 @@ def check(
         from gspmd.explanations.value_names import given_text
 
         _check_options(options or {})
-        judging = Judging(inputs, seed, rtol, atol)
+        judging = CheckSettings(inputs, seed, rtol, atol)
         return located_check(program, given_text(module), num_devices, options or {}, judging, stage)
     with stage("partitioning"):
         product = _partition(program, partitioned, num_devices, options or {})

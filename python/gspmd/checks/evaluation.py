@@ -17,7 +17,7 @@ from gspmd.runtime.executable_module import is_partitioned
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Judging:
+class CheckSettings:
     """The inputs and tolerances of `gspmd.check`."""
 
     inputs: Inputs | None = None
@@ -29,7 +29,7 @@ class Judging:
 _reference: tuple[str, Reference] | None = None
 
 
-def described(program: str, judging: Judging) -> str:
+def described(program: str, judging: CheckSettings) -> str:
     """The inputs of an unpartitioned program, which is compiled for that. Errors: as `gspmd.check`."""
     reference = _compiled_reference(program)
     if judging.inputs is not None:
@@ -37,7 +37,7 @@ def described(program: str, judging: Judging) -> str:
     return reference.described
 
 
-def judged(program: str, changed: str, judging: Judging) -> tuple[tuple[CheckRun, ...], tuple[str, ...]]:
+def judged(program: str, changed: str, judging: CheckSettings) -> tuple[tuple[CheckRun, ...], tuple[str, ...]]:
     """The results of a program that stages have changed, compared with those of the original, and notes.
 
     Errors: those of compiling and running.

@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.checks.bisection import Bisection, symptom_of
-from gspmd.checks.evaluation import Judging, described, judged
+from gspmd.checks.evaluation import CheckSettings, described, judged
 from gspmd.checks.programs import printed
 from gspmd.checks.reducing import reduced_program
 from gspmd.checks.running import Stage
@@ -18,7 +18,7 @@ from gspmd.checks.verdicts import CheckReport, CheckRun
 from gspmd.dialect.errors import Error, ErrorKind, ExecutionError
 from gspmd.dialect.notation import print_mesh
 from gspmd.explanations.value_names import GivenNames
-from gspmd.isolation import Died, Worker, on_virtual_devices
+from gspmd.isolation import ProcessDied, Worker, on_virtual_devices
 from gspmd.program_mesh import mesh_of
 
 _TIMEOUT_S = 600.0
@@ -29,7 +29,7 @@ def located_check(
     source: tuple[str, str],
     num_partitions: int | None,
     options: Mapping[str, Any],
-    judging: Judging,
+    judging: CheckSettings,
     stage: Stage,
 ) -> CheckReport:
     """Compare a program with the partitioned program; if results differ, the report has the fault.
@@ -45,7 +45,7 @@ def located_check(
         with stage("compiling the original program"):
             try:
                 description = worker.call(described, text, judging)
-            except Died as death:
+            except ProcessDied as death:
                 raise ExecutionError(f"the unpartitioned program ends XLA: {death}") from None
         with stage("comparing with the partitioned program"):
             runs, notes, problem = _outcome(worker, program, text, num_partitions, options, judging)
@@ -69,7 +69,7 @@ def _outcome(
     text: str,
     num_partitions: int | None,
     options: Mapping[str, Any],
-    judging: Judging,
+    judging: CheckSettings,
 ) -> tuple[tuple[CheckRun, ...], tuple[str, ...], str]:
     """The runs, notes on them, and the problem of the partitioned program; empty if there is none."""
     try:

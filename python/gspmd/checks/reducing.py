@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from jaxlib.mlir import ir
 
-from gspmd.checks.bisection import CANNOT_RUN, Lead, symptom_of
-from gspmd.checks.evaluation import Judging, judged
+from gspmd.checks.bisection import CANNOT_RUN, FaultCandidate, symptom_of
+from gspmd.checks.evaluation import CheckSettings, judged
 from gspmd.checks.programs import SAID, changed, main_of, operations, read, returning, shardings_in, used_by
 from gspmd.checks.stages import after_pipeline
 from gspmd.dialect.location_marks import GIVEN
@@ -27,7 +27,12 @@ _TRIES, _SECONDS = 150, 90.0
 
 
 def reduced_program(
-    worker: Worker, lead: Lead, passes: Sequence[Pass], attach: After, judging: Judging, seconds: float = _SECONDS
+    worker: Worker,
+    lead: FaultCandidate,
+    passes: Sequence[Pass],
+    attach: After,
+    judging: CheckSettings,
+    seconds: float = _SECONDS,
 ) -> str:
     """The text of a reduced program with the fault on random inputs, or else of the program as it is.
 

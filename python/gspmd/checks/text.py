@@ -8,7 +8,7 @@ from gspmd.checks.verdicts import CheckReport, Fault, ResultCheck
 from gspmd.tables import bad, good, table
 
 _ALL = 20  # results that are told one by one where they all agree
-_MOST = 10  # of more, those that are told
+_MAX = 10  # of more, those that are told
 
 
 def report_lines(report: CheckReport, path: str = "", everything: bool = False) -> list[str]:
@@ -32,7 +32,7 @@ def _result_lines(results: Sequence[ResultCheck], everything: bool) -> list[str]
     shown = results
     if not everything and len(results) > _ALL:
         agreeing = sorted((result for result in results if result.passed), key=_part_of_tolerance, reverse=True)
-        told = {id(result) for result in agreeing[:_MOST]}
+        told = {id(result) for result in agreeing[:_MAX]}
         shown = [result for result in results if id(result) in told or not result.passed]
     has_nonfinite = any(result.nonfinite for result in shown)
     header = ("", "abs error", "rel error", "tolerance", *(("non-finite",) if has_nonfinite else ()))

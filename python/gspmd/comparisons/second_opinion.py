@@ -19,7 +19,7 @@ from gspmd.comparisons.peers import PEERS
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InternalError, UsageError, shown
 from gspmd.dialect.notation import print_mesh
-from gspmd.isolation import Died, Worker, on_virtual_devices
+from gspmd.isolation import ProcessDied, Worker, on_virtual_devices
 from gspmd.program_mesh import mesh_of
 from gspmd.reading import read_program
 from gspmd.runtime.callbacks import refuse_to_run
@@ -134,7 +134,7 @@ class _Asking:
             with self.stage("compiling the original program"):
                 try:
                     self.worker.call(unpartitioned, self.task)
-                except Died as death:
+                except ProcessDied as death:
                     raise ExecutionError(
                         f"the unpartitioned program ends XLA: {death}", hint="compare without running it"
                     ) from None
@@ -181,7 +181,7 @@ class _Asking:
 
 def _said(error: Exception) -> str:
     """Why there is no answer, in a line."""
-    return f"{'aborts' if isinstance(error, Died) else 'refuses it'}: {_reason(error)}"
+    return f"{'aborts' if isinstance(error, ProcessDied) else 'refuses it'}: {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:

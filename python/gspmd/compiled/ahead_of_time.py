@@ -17,7 +17,7 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
-from gspmd.compiled.file import About, CompiledFile, compiled_bytes, read_compiled
+from gspmd.compiled.file import CompiledFile, FileHeader, compiled_bytes, read_compiled
 from gspmd.compiled.machines import Machine, is_outdated, machine, outdated, platform_version
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InputError
@@ -31,7 +31,7 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.topology import is_topology
 
 if TYPE_CHECKING:  # figures are computed on demand, since calls do not need them
-    from gspmd.compiled.dearer import DearerCollectives
+    from gspmd.compiled.dearer import CollectiveIncrease
     from gspmd.compiled.step_time import StepTime
     from gspmd.costs.program_cost import CostReport
 
@@ -113,7 +113,7 @@ class CompiledProgram:
 
         return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
 
-    def dearer(self) -> list[DearerCollectives]:
+    def dearer(self) -> list[CollectiveIncrease]:
         """Collectives for which the compiled program sends more than the partitioned program."""
         from gspmd.compiled.dearer import dearer_collectives
 
@@ -132,7 +132,7 @@ class CompiledProgram:
         """The file for `load_compiled`: the executable, and the partitioned module with its signature."""
         module = io.BytesIO()
         self.partitioned.module.operation.write_bytecode(module)
-        about = About(
+        about = FileHeader(
             target=self.machine.target,
             ids=tuple(device.id for device in self.machine.devices),
             jaxlib=jaxlib.__version__,

@@ -16,11 +16,11 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 
 _MORE, _MORE_BYTES = 1.05, 1024  # smaller increases are not reported
-_MOST_LINES = 3
+_MAX_LINES = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DearerCollectives:
+class CollectiveIncrease:
     """The bytes that a device sends along `axes` in a step, by kind of collective, as `asked` and as `made`.
 
     `sources` are the lines (`file:line`) with the largest increases.
@@ -48,7 +48,7 @@ class _Part:
     sent_bytes: float
 
 
-def dearer_collectives(asked: Iterable[Collective], hlo_text: str, mesh: Mesh) -> list[DearerCollectives]:
+def dearer_collectives(asked: Iterable[Collective], hlo_text: str, mesh: Mesh) -> list[CollectiveIncrease]:
     """The increases of communication in the compiled program, the largest first.
 
     `asked` are the collectives of the partitioned program, `hlo_text` is the optimized HLO. Errors: InputError for
@@ -60,7 +60,7 @@ def dearer_collectives(asked: Iterable[Collective], hlo_text: str, mesh: Mesh) -
     for axes in dict.fromkeys(part.axes for part in after):
         old, new = ([part for part in side if part.axes == axes] for side in (before, after))
         wanted, sent = (_sums((part.kind, part.sent_bytes) for part in side) for side in (old, new))
-        each = DearerCollectives(axes, wanted, sent, _grown(old, new))
+        each = CollectiveIncrease(axes, wanted, sent, _grown(old, new))
         if each.made_bytes > max(_MORE * each.asked_bytes, each.asked_bytes + _MORE_BYTES):
             found.append(each)
     return sorted(found, key=lambda each: each.asked_bytes - each.made_bytes)
@@ -88,4 +88,4 @@ def _grown(before: Sequence[_Part], after: Sequence[_Part]) -> tuple[str, ...]:
     wanted, sent = (_sums((part.source, part.sent_bytes) for part in side) for side in (before, after))
     more = {line: size - wanted.get(line, 0.0) for line, size in sent.items() if line}
     ranked = sorted((line for line in more if more[line] > _MORE_BYTES), key=lambda line: -more[line])
-    return tuple(ranked[:_MOST_LINES])
+    return tuple(ranked[:_MAX_LINES])

@@ -26,13 +26,13 @@ from gspmd.paths import path_text
 _MAGIC = b"gspmd compiled program 2\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _LENGTH_BYTES = 8
-_MOST_HEADER_BYTES = 1 << 20
-_MOST_DEVICES = 1 << 16  # running the file creates as many CPU devices
+_MAX_HEADER_BYTES = 1 << 20
+_MAX_DEVICES = 1 << 16  # running the file creates as many CPU devices
 _WORDS = ("target", "jaxlib", "compiler")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class About:
+class FileHeader:
     """The target and the compiler of a program: `ids` are those of the devices, in the order of partitions."""
 
     target: str
@@ -49,7 +49,7 @@ class About:
 class CompiledFile:
     """`partitioned` is the module as bytecode, with the signature; `executable` is PJRT's own form."""
 
-    about: About
+    about: FileHeader
     partitioned: bytes
     executable: bytes
 
@@ -96,7 +96,7 @@ def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
     if hashlib.sha256(rest).digest() != digest:
         _damaged(name, "its digest is another one")
     length = int.from_bytes(rest[:_LENGTH_BYTES], "little")
-    if not 0 < length <= min(_MOST_HEADER_BYTES, len(rest) - _LENGTH_BYTES):
+    if not 0 < length <= min(_MAX_HEADER_BYTES, len(rest) - _LENGTH_BYTES):
         _damaged(name, "its header is too short or too long")
     parts = rest[_LENGTH_BYTES + length :]
     about, sizes = _header(name, bytes(rest[_LENGTH_BYTES : _LENGTH_BYTES + length]))
@@ -105,7 +105,7 @@ def read_compiled(path: str | os.PathLike[str]) -> CompiledFile:
     return CompiledFile(about, bytes(parts[: sizes[0]]), bytes(parts[sizes[0] :]))
 
 
-def _header(name: str, text: bytes) -> tuple[About, tuple[int, int]]:
+def _header(name: str, text: bytes) -> tuple[FileHeader, tuple[int, int]]:
     """The contents of the header. Raises InputError for invalid contents."""
     try:
         said = json.loads(text)
@@ -123,13 +123,13 @@ def _header(name: str, text: bytes) -> tuple[About, tuple[int, int]]:
         and ids
         and all(map(is_count, ids))
         and len(set(ids)) == len(ids)
-        and max(ids) < _MOST_DEVICES
+        and max(ids) < _MAX_DEVICES
     ):
         _damaged(name, "ids are not different numbers of devices")
     sizes = said["partitioned"], said["executable"]
     if not all(map(is_count, sizes)):
         _damaged(name, "sizes are not numbers of bytes")
-    return About(ids=tuple(ids), **words), sizes
+    return FileHeader(ids=tuple(ids), **words), sizes
 
 
 def _damaged(name: str, why: str) -> NoReturn:

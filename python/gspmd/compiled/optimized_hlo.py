@@ -48,7 +48,7 @@ _BETWEEN_KINDS = {
 }
 
 
-class Between(NamedTuple):
+class SliceTransfer(NamedTuple):
     """A collective between so many slices, with the operand bytes of each device."""
 
     kind: str
@@ -83,10 +83,10 @@ class Instruction:
         return COLLECTIVES.get(self.opcode.removesuffix("-start"))
 
     @property
-    def between_slices(self) -> Between | None:
+    def between_slices(self) -> SliceTransfer | None:
         """The transfer between slices of TPUs that the instruction completes; None for other instructions.
 
-        The hosts do these transfers for libtpu, as a pair of send and receive.
+        The runtime library of TPUs leaves these transfers to the hosts, as a pair of send and receive.
         """
         found = _BETWEEN.search(self.attributes) if self.opcode == "recv" else None
         target = _BETWEEN_WHICH.search(self.attributes)
@@ -96,7 +96,7 @@ class Instruction:
         slices = 2 if kind == "collective_permute" else target[1].count(",") + 1
         received = bytes_of_type(_members(self.type)[0])
         given = {"all_gather": received / slices, "reduce_scatter": received * slices}.get(kind, received)
-        return Between(kind, slices, given)
+        return SliceTransfer(kind, slices, given)
 
     @property
     def result_bytes(self) -> float:
@@ -116,7 +116,7 @@ class Instruction:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Visit:
+class InstructionRun:
     """An instruction that runs `times` in a call of the program; `known` if all enclosing trip counts are known."""
 
     instruction: Instruction
@@ -164,13 +164,13 @@ class OptimizedModule:
         """
         return first_group(collective.attributes, self._partitions)
 
-    def visits(self, fused: bool = False) -> Iterator[Visit]:
+    def visits(self, fused: bool = False) -> Iterator[InstructionRun]:
         """Every instruction, optionally with those inside fusions; of all branches."""
         stack = [(self.entry, 1, True)]
         while stack:
             name, times, known = stack.pop()
             for instruction in self.computations.get(name, {}).values():
-                yield Visit(instruction, name, times, known)
+                yield InstructionRun(instruction, name, times, known)
                 if instruction.opcode == "while":
                     trips = self.trips(name, instruction)
                     known_too = known and trips is not None

@@ -11,15 +11,15 @@ from gspmd.dialect.errors import SourceLocation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Alone:
+class InstructionTime:
     """The time of an instruction without overlap, and its lane of the timeline."""
 
     seconds: float
     lane: str
 
 
-_NOTHING = Alone(0.0, COMPUTE)
-Times = Mapping[tuple[str, str], Alone]  # by computation and instruction
+_NOTHING = InstructionTime(0.0, COMPUTE)
+Times = Mapping[tuple[str, str], InstructionTime]  # by computation and instruction
 
 
 def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: float) -> tuple[list[Event], float]:
@@ -60,7 +60,7 @@ def _turns(
     module: OptimizedModule,
     computation: str,
     loop: Instruction,
-    alone: Mapping[tuple[str, str], Alone],
+    alone: Mapping[tuple[str, str], InstructionTime],
     start_s: float,
 ) -> tuple[list[Event], float]:
     """Schedule the first iteration of a loop and all others; one iteration if the trip count is unknown."""

@@ -11,8 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from gspmd.compiled.optimized_hlo import Between, Instruction, OptimizedModule, Visit, bytes_of_type
-from gspmd.compiled.schedule import Alone, schedule
+from gspmd.compiled.optimized_hlo import Instruction, InstructionRun, OptimizedModule, SliceTransfer, bytes_of_type
+from gspmd.compiled.schedule import InstructionTime, schedule
 from gspmd.costs.timeline import COMPILER, COMPUTE, Timeline
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.mesh import Mesh
@@ -101,7 +101,7 @@ def step_time(
     module = OptimizedModule(text)
     compute = estimated = 0.0
     collectives: list[CompiledCollective] = []
-    alone: dict[tuple[str, str], Alone] = {}
+    alone: dict[tuple[str, str], InstructionTime] = {}
     loops: set[str] = set()
     for visit in module.visits():
         if not visit.known:
@@ -120,13 +120,13 @@ def step_time(
             compute += seconds * visit.times
             estimated += 0.0 if by_compiler else seconds * visit.times
             lane = COMPUTE
-        alone[visit.computation, visit.instruction.name] = Alone(seconds, lane)
+        alone[visit.computation, visit.instruction.name] = InstructionTime(seconds, lane)
     events, total_s = schedule(module, module.entry, alone, 0.0)
     timeline = Timeline(COMPILER, total_s, tuple(events))
     return StepTime(compute, estimated, timeline, tuple(collectives), len(loops))
 
 
-def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Hardware) -> tuple[float, bool]:
+def _work_s(module: OptimizedModule, visit: InstructionRun, target: Target, hardware: Hardware) -> tuple[float, bool]:
     """Seconds of an instruction without communication, and whether they are the compiler's."""
     instruction = visit.instruction
     if (cycles := instruction.cycles) is not None:
@@ -136,7 +136,7 @@ def _work_s(module: OptimizedModule, visit: Visit, target: Target, hardware: Har
     return traffic_bytes(module, visit) / hardware.memory_bytes_per_s, False
 
 
-def collective_in(module: OptimizedModule, visit: Visit) -> Instruction | None:
+def collective_in(module: OptimizedModule, visit: InstructionRun) -> Instruction | None:
     """The collective that an instruction is, or that it is fused with."""
     if visit.instruction.collective is not None:
         return visit.instruction
@@ -158,7 +158,7 @@ def is_free(instruction: Instruction) -> bool:
     return instruction.opcode in _FREE or instruction.opcode.endswith("-done")
 
 
-def traffic_bytes(module: OptimizedModule, visit: Visit) -> float:
+def traffic_bytes(module: OptimizedModule, visit: InstructionRun) -> float:
     """The bytes that an instruction reads and writes; an update in place writes only the update."""
     values = module.computations[visit.computation]
     operands = [values[name].type for name in visit.instruction.operands if name in values]
@@ -170,7 +170,7 @@ def traffic_bytes(module: OptimizedModule, visit: Visit) -> float:
 
 
 def _priced(
-    module: OptimizedModule, visit: Visit, instruction: Instruction, target: Target, coordinates: Coordinates
+    module: OptimizedModule, visit: InstructionRun, instruction: Instruction, target: Target, coordinates: Coordinates
 ) -> CompiledCollective:
     kind = instruction.collective or ""
     is_async = instruction.opcode.endswith("-start") or visit.computation.startswith("async")
@@ -189,7 +189,9 @@ def _priced(
     return CompiledCollective(kind, instruction.name, source, len(group), sent, seconds, visit.times, is_async)
 
 
-def _priced_between(module: OptimizedModule, visit: Visit, between: Between, target: Target) -> CompiledCollective:
+def _priced_between(
+    module: OptimizedModule, visit: InstructionRun, between: SliceTransfer, target: Target
+) -> CompiledCollective:
     """The transfer between slices, in which each device sends its own shard."""
     kind, slices, local = between
     assert target.torus is not None, "slices are of a torus"

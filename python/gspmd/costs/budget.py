@@ -126,15 +126,17 @@ def read_budget(path: str) -> Budget:
         fields = parse_toml(text) if path.endswith(".toml") else json.loads(text)
     except ValueError as error:  # Python raises it as well, for more digits than it converts
         raise ParseError(
-            f"'{path}' is no budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
+            f"'{path}' is not a budget: {_lower(str(error))}", hint="write one with --write-budget", code=Code.BAD_FILE
         ) from None
     except RecursionError:
         raise ParseError(
-            f"'{path}' is no budget: it is nested too deeply", hint="write one with --write-budget", code=Code.BAD_FILE
+            f"'{path}' is not a budget: it is nested too deeply",
+            hint="write one with --write-budget",
+            code=Code.BAD_FILE,
         ) from None
     if not isinstance(fields, dict):
         raise ParseError(
-            f"'{path}' is no budget: expected an object with limits",
+            f"'{path}' is not a budget: expected an object with limits",
             hint="write one with --write-budget",
             code=Code.BAD_FILE,
         )

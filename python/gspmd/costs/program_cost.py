@@ -20,7 +20,7 @@ from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.analysis.buffers import Buffers
-from gspmd.transforms.analysis.least.bound import Least, least_sent
+from gspmd.transforms.analysis.least.bound import LowerBound, least_sent
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.modules import symbol
@@ -96,7 +96,7 @@ class CostReport:
     operations: tuple[OperationCost, ...]
     timeline: Timeline
     placement: Placement | None = None
-    least: Least | None = None
+    least: LowerBound | None = None
 
     def __str__(self) -> str:
         """The text that `gspmd cost` prints."""
@@ -224,7 +224,7 @@ class Model:
     """The unpartitioned program: its operations on one device, and a lower bound of its communication."""
 
     flops: float
-    least: Least
+    least: LowerBound
 
 
 def model_of_program(program: Any, num_partitions: int | None = None) -> Model:

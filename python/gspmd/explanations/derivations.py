@@ -22,7 +22,7 @@ from gspmd.transforms.ir.signature import argument_name, dictionaries, result_na
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate import Completion
-from gspmd.transforms.propagate.derivation import Chain, Derivations, Link, Place
+from gspmd.transforms.propagate.derivation import AxisPosition, Chain, Derivations, Link
 from gspmd.transforms.propagate.factors import LEVELS
 from gspmd.transforms.propagate.write import boundary_shardings
 
@@ -104,7 +104,7 @@ class Derivation:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Site:
+class NamedSlot:
     """A value with its slot and sharding, before its derivation; see `ExplainedValue`."""
 
     name: str
@@ -159,7 +159,7 @@ class Explainer:
             if slot in graph.leaders:  # an annotation of one member of a group holds for all
                 self._origins.setdefault(graph.leader(slot), origin)
         self._origins |= {slot: self._origins[constrained] for slot, constrained in graph.asked.items()}
-        self.sites: list[Site] = self.unexplained.attempt("which values there are", lambda: [*self._sites()], [])
+        self.sites: list[NamedSlot] = self.unexplained.attempt("which values there are", lambda: [*self._sites()], [])
         self._made: dict[tuple[int, TensorSharding], tuple[Derivation, ...]] = {}
 
     def _labels(self) -> None:
@@ -184,31 +184,31 @@ class Explainer:
 
     # ---- values ----
 
-    def _sites(self) -> Iterator[Site]:
+    def _sites(self) -> Iterator[NamedSlot]:
         program, graph = self.program, self.completion.graph
         arguments, results = boundary_shardings(self.completion.annotated, graph, self.completion.solver)
         for value, label, sharding in zip(program.body.arguments, self.argument_labels, arguments, strict=True):
             type_, slot, text = program.value_type[value], program.slot_of(value), str(program.value_ir[value].location)
             place, name = source_location(program.value_ir[value].location), self.value_names[value]
             ids = self._argument_ids[program.body.arguments.index(value)]
-            yield Site(name, "argument", label, "", type_, place, slot, sharding, "", "", _frames(text), ids)
+            yield NamedSlot(name, "argument", label, "", type_, place, slot, sharding, "", "", _frames(text), ids)
         uses = self._constant_uses()
         for op in program.ops:
             yield from self._op_sites(op, uses)
         rows = zip(program.body.returned, graph.result_slots, self.result_labels, results, strict=True)
         for index, (value, slot, label, sharding) in enumerate(rows):
             type_, ids = program.value_type[value], self._result_ids[index]
-            yield Site(f"result {index}", "result", label, "", type_, None, slot, sharding, device_ids=ids)
+            yield NamedSlot(f"result {index}", "result", label, "", type_, None, slot, sharding, device_ids=ids)
 
-    def _op_sites(self, op: Op, uses: dict[int, list[tuple[int, str]]]) -> Iterator[Site]:
+    def _op_sites(self, op: Op, uses: dict[int, list[tuple[int, str]]]) -> Iterator[NamedSlot]:
         """The results of an operation and the block arguments of its regions."""
         text = str(op.ir.location)
         called_for, frames = self.names.called_for(GIVEN.numbers(text)), _frames(text)
 
-        def site(value: int, kind: str, slot: int, user: str = "") -> Site:
+        def site(value: int, kind: str, slot: int, user: str = "") -> NamedSlot:
             sharding = self._sharding(slot)
             name, type_, place = self.value_names[value], self.program.value_type[value], self.ops[op.index].location
-            return Site(name, kind, "", op.info.name, type_, place, slot, sharding, called_for, user, frames)
+            return NamedSlot(name, kind, "", op.info.name, type_, place, slot, sharding, called_for, user, frames)
 
         for value in op.results:
             slots = uses.get(value, []) if op.splittable else [(self.program.slot_of(value), "")]
@@ -288,7 +288,7 @@ class Explainer:
         for dim, axes in enumerate(sharding.dim_axes()):
             groups: dict[tuple[Any, ...], tuple[Axes, Chain]] = {}
             for axis in axes:
-                for chain in self._derivations.chains(Place(slot, dim, axis)):
+                for chain in self._derivations.chains(AxisPosition(slot, dim, axis)):
                     part = chain.origin.axis
                     known, _ = groups.get(_path(chain), ((), chain))
                     groups[_path(chain)] = ((*known, part), chain)

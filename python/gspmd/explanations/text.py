@@ -13,11 +13,11 @@ from gspmd.text_report import bytes_text, devices_text, sent_text
 from gspmd.transforms.decide.terms import Terms
 from gspmd.transforms.propagate.factors import LEVELS
 
-_MOST = 10
+_MAX = 10
 _PROVEN = 1e-9  # smaller gaps are rounding errors
 
 
-def origin_lines(origins: Sequence[tuple[Origin, int]], most: int = _MOST) -> list[str]:
+def origin_lines(origins: Sequence[tuple[Origin, int]], most: int = _MAX) -> list[str]:
     """How many values each annotation gives an axis."""
     if not origins:
         return []
@@ -25,14 +25,14 @@ def origin_lines(origins: Sequence[tuple[Origin, int]], most: int = _MOST) -> li
     return [*table([("values", "sharded by", "at"), *rows], right=(0,)), *_more(len(origins), most)]
 
 
-def unexplained_lines(failed: Sequence[str], most: int = _MOST) -> list[str]:
+def unexplained_lines(failed: Sequence[str], most: int = _MAX) -> list[str]:
     """The sentences on what could not be explained, if there are any."""
     lines = [f"  {sentence}" for sentence in failed[:most]]
     head = "not explained, which is a defect of gspmd; please report it:"
     return [head, *lines, *_more(len(failed), most)] if failed else []
 
 
-def refinement_lines(refined: Sequence[RefinedValue], most: int = _MOST) -> list[str]:
+def refinement_lines(refined: Sequence[RefinedValue], most: int = _MAX) -> list[str]:
     """The values that run with another sharding than propagation chose."""
     if not refined:
         return []
@@ -49,7 +49,7 @@ def decision_lines(gap: float, terms: Terms) -> list[str]:
     return [f"this decision is {best} under the objective", *table([("counts", "term"), *named], right=(0,))]
 
 
-def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MOST) -> list[str]:
+def conflict_summary_lines(conflicts: Sequence[Conflict], most: int = _MAX) -> list[str]:
     """One line per conflict."""
     paid = [conflict for conflict in conflicts if conflict.collectives]
     total, time_s = sum(c.bytes for c in paid), sum(c.time_s for c in paid)

@@ -15,7 +15,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, ExecutionError, UsageError, shown
 from gspmd.dialect.mesh import Mesh
 from gspmd.frontend.jax_stages import concrete_mesh, is_tracing, legacy_mesh
-from gspmd.runtime.familiar_errors import NoMesh, WrongValue
+from gspmd.runtime.familiar_errors import MissingMesh, WrongValue
 
 DEFAULT_NAMES = ("x", "y", "z", "w")
 MeshLike = Any  # jax Mesh or AbstractMesh, gspmd Mesh, {"x": 4, "y": 2}, (4, 2), 8, array of device ids
@@ -236,7 +236,7 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
 
 
 def no_mesh() -> UsageError:
-    return NoMesh(
+    return MissingMesh(
         "there is no mesh",
         hint='give one, as mesh={"x": 8}, or use jax.set_mesh',
         code=Code.NO_MESH,

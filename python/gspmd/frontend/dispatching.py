@@ -25,12 +25,12 @@ class Dispatched:
     _donates: bool
 
     @property
-    def pace(self) -> in_flight.Pace:
+    def pace(self) -> in_flight.StartPolicy:
         """How often a call has to wait for the one before."""
         return self._pace
 
     @pace.setter
-    def pace(self, pace: in_flight.Pace) -> None:
+    def pace(self, pace: in_flight.StartPolicy) -> None:
         self._pace, self._due = pace, pace.due
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -18,8 +18,8 @@ from gspmd.frontend.value_shardings import Wanted
 from gspmd.runtime import arguments, placing
 from gspmd.runtime.array_layout import in_usual_layout, own_layout, same_layout
 from gspmd.runtime.dtypes import numpy_dtype
-from gspmd.runtime.familiar_errors import OtherPlace
-from gspmd.runtime.manual_program import WholeForm
+from gspmd.runtime.familiar_errors import PlacementMismatch
+from gspmd.runtime.manual_program import XlaForm
 from gspmd.runtime.sharded_array import Devices, ShardedArray, jax_sharding, local_partitions
 from gspmd.transforms.ir.signature import ValueSignature
 
@@ -51,7 +51,7 @@ class Held:
 
 
 def held(
-    value: ValueSignature, form: WholeForm, aval: Aval, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh
+    value: ValueSignature, form: XlaForm, aval: Aval, devices: Devices, wanted: Wanted, mesh: jax.sharding.Mesh
 ) -> Held:
     """How JAX holds a value that XLA takes for one of `form`; `mesh` is the program's.
 
@@ -83,7 +83,7 @@ def check_place(path: str, leaf: Any, value: Held) -> None:
     if not isinstance(leaf, jax.Array) or isinstance(leaf, ShardedArray) or not value.is_itself or not leaf.committed:
         return
     if not _same_place(leaf.sharding, value.sharding, leaf.ndim):
-        raise OtherPlace(
+        raise PlacementMismatch(
             f"argument {path} is placed as {leaf.sharding}, but is said to be {value.sharding}: "
             "Sharding passed to jit does not match the sharding on the respective arg",
             hint="put it there by jax.device_put first, or leave the argument out of in_shardings",
@@ -99,7 +99,7 @@ def check_layout(path: str, leaf: Any, value: Held, wanted: Any) -> None:
     if own is wanted or (own is not None and wanted is not None and same_layout(own, wanted)):
         return
     if _same_place(leaf.sharding, value.sharding, leaf.ndim):  # JAX copies others, which changes the layout, too
-        raise OtherPlace(
+        raise PlacementMismatch(
             f"argument {path} is in layout {own or 'of the device'}, but is compiled for {wanted or 'the usual one'}: "
             "Layout passed to jit does not match the layout on the respective arg",
             hint="put it so by jax.device_put(value, Format(layout, sharding)) first",
@@ -195,7 +195,7 @@ class _Taken:
         return keys
 
 
-def _in_parts(value: ValueSignature, form: WholeForm, devices: Devices, shown: NamedSharding) -> Held:
+def _in_parts(value: ValueSignature, form: XlaForm, devices: Devices, shown: NamedSharding) -> Held:
     dtype, is_whole = numpy_dtype(value.element_type), value.sharding.divides(value.shape)
     sharding = placing.shards_in_a_row(form, devices) if form.by_shards else jax_sharding(value.sharding, devices)
     if value.memory_kind is not None:

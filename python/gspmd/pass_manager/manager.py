@@ -174,14 +174,14 @@ def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: Aft
                     run.apply_all(passes, top, after, start=1)
                     if folded is not None:
                         if len(held) > said:
-                            raise _Told
+                            raise _RemarkInFoldedLayers
                         reroll.unfold(main_function(top), folded)
                         after("unfold", top)
                 return True
             except reroll.Unlike:
                 held.clear()
                 kept = tuple(number for number in kept if folded is not None and number > folded.kept)
-            except (Error, _Told):
+            except (Error, _RemarkInFoldedLayers):
                 if folded is None:
                     raise
                 held.clear()
@@ -189,7 +189,7 @@ def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: Aft
     return False
 
 
-class _Told(Exception):
+class _RemarkInFoldedLayers(Exception):
     """Passes remarked on something in layers that repeat, and have to in each of them."""
 
 

@@ -15,9 +15,9 @@ from gspmd.dialect.axes import size_of
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.runtime.layout import part_indices
 
-MOST = 16  # rows and columns
-_MOST_LAYERS = 4
-_MOST_DEVICES = 1 << 14  # of a mesh whose devices are listed
+MAX = 16  # rows and columns
+_MAX_LAYERS = 4
+_MAX_DEVICES = 1 << 14  # of a mesh whose devices are listed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ShardPicture:
 
 
 def shard_picture(
-    shape: tuple[int, ...], sharding: TensorSharding, most_rows: int = MOST, most_columns: int = MOST
+    shape: tuple[int, ...], sharding: TensorSharding, most_rows: int = MAX, most_columns: int = MAX
 ) -> ShardPicture:
     """Lay out the shards of a value. Errors: AnnotationError for a sharding of another rank."""
     local = sharding.local_shape(shape)
@@ -81,10 +81,10 @@ def shard_picture(
     rows = _parts(shape, sharding, row, most_rows)
     columns = _parts(shape, sharding, column, most_columns)
     copies = sharding.mesh.size // size_of((*itertools.chain(*sharding.dim_axes()), *sharding.unreduced))
-    holders = _holders(sharding) if sharding.mesh.size <= _MOST_DEVICES else _FirstHolders(sharding)
+    holders = _holders(sharding) if sharding.mesh.size <= _MAX_DEVICES else _FirstHolders(sharding)
     others = [dim for dim in split if dim not in (row, column)]
     summands = size_of(sharding.unreduced)
-    choices = list(itertools.islice(_choices(counts, others, summands), _MOST_LAYERS))
+    choices = list(itertools.islice(_choices(counts, others, summands), _MAX_LAYERS))
     layers = []
     for chosen in choices:
         cells = tuple(

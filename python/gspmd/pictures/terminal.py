@@ -12,7 +12,7 @@ from gspmd.pictures.shards import Layer, Parts, ShardPicture, devices_label, sha
 WIDTH = 80
 _CELL = 7  # columns of a cell, with its border, that are needed for the number of a device
 _WIDEST = 17
-_MOST_ROWS = 12
+_MAX_ROWS = 12
 _COLORS = ("blue", "green", "red", "cyan", "magenta", "yellow")
 _BACKGROUNDS = tuple(f"black on {bright}{color}" for bright in ("", "bright_") for color in _COLORS)
 _GAP = "..."
@@ -24,7 +24,7 @@ def picture_text(shape: tuple[int, ...], sharding: TensorSharding, width: int = 
     margin = max(len(f"{size}:{size}") for size in (0, *shape)) + 3
     fits = max((width - margin - 1) // max(_CELL, margin), 1)
     split = sum(count > 1 for count in sharding.shard_counts())
-    picture = shard_picture(shape, sharding, _MOST_ROWS, fits if split else 1)
+    picture = shard_picture(shape, sharding, _MAX_ROWS, fits if split else 1)
     drawing = _Drawing(picture, margin, width)
     for layer in picture.layers:
         drawing.layer(layer)

@@ -48,8 +48,8 @@ def work_bound_s(
     """A lower bound in seconds of the work of a program on the devices of its mesh, for any sharding.
 
     On average, a device does at least its share of the arithmetic and of the unavoidable memory traffic
-    (`_LeastTraffic`). The operations are those of the program without annotations, partitioned for one device, so that
-    nothing is repeated; with functions that partition calls, for their devices. A program with manual regions or
+    (`_UnavoidableTraffic`). The operations are those of the program without annotations, partitioned for one device, so
+    that nothing is repeated; with functions that partition calls, for their devices. A program with manual regions or
     partial arguments has no such form; then the arithmetic of the program as given is the bound.
 
     `annotated` is the ingested program, and `arguments` are those of `gspmd.partition`. Errors: those of
@@ -65,14 +65,14 @@ def work_bound_s(
     put_mesh(whole, annotated.mesh if is_asked else Mesh((("x", 1),), name="mesh"))
     program = Program(model_of(api.partition(whole, **{**arguments, "target": ""}).module))
     buffers, total_s = Buffers(program), 0.0
-    least = _LeastTraffic(program, buffers)
+    least = _UnavoidableTraffic(program, buffers)
     for each in work_of(program, buffers).operations:
         traffic_s = least.bytes_of(program.ops[each.op]) / hardware.memory_bytes_per_s
         total_s += each.runs * max(each.flops / hardware.flops_of(each.element), traffic_s)
     return total_s / annotated.mesh.size
 
 
-class _LeastTraffic:
+class _UnavoidableTraffic:
     """The unavoidable memory traffic of a program, for all devices together and any sharding.
 
     Splitting can remove traffic: a transpose is fused into a contraction, or becomes a reshape of a small shard; a

@@ -16,8 +16,8 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import tell
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.plan_search.known_ways import known_ways
-from gspmd.plan_search.plan_problem import Choice, Mask, PlanProblem
-from gspmd.plan_search.pricing import PlanPrices, Question, State, is_better, rank
+from gspmd.plan_search.plan_problem import Mask, PlanProblem, PlanSolution
+from gspmd.plan_search.pricing import PlanPrices, SearchSettings, State, is_better, rank
 from gspmd.plan_search.roles import DecidedRole
 from gspmd.text_report import time_text
 
@@ -38,14 +38,14 @@ class MeshPlans:
     `fixed` are the pinned shardings of roles, by number.
     """
 
-    def __init__(self, module: ir.Module, mesh: Mesh, question: Question, has_time: Callable[[], bool]) -> None:
+    def __init__(self, module: ir.Module, mesh: Mesh, question: SearchSettings, has_time: Callable[[], bool]) -> None:
         self.problem = PlanProblem(module, mesh, question)
         self.prices = PlanPrices(module, self.problem.roles, question)
         self.has_time = has_time
         self.fixed: dict[int, TensorSharding] = {}
         self.known: dict[str, State] = {AS_IT_IS: tuple(None for _ in self.problem.roles.roles)}
         self.state = self.known[AS_IT_IS]
-        self.next_best: dict[int, Choice] = {}
+        self.next_best: dict[int, PlanSolution] = {}
         self.is_complete = False
         self.best = self.problem.choose()
         self.is_unsummed = False  # whether values inside have no constraint if their sums are taken later
@@ -71,7 +71,7 @@ class MeshPlans:
             if role.label in pinned and sharding is not None
         }
 
-    def begin(self) -> Choice:
+    def begin(self) -> PlanSolution:
         """Price the first solution, or the first that fits, and return it."""
         if self.fixed:
             self.best = self.problem.choose(self._may_be())
@@ -110,7 +110,7 @@ class MeshPlans:
         best = "none" if now is None else time_text(now.step_s)
         tell(f"{axes}: best step {best}, {len(self.prices.found)} plans", 1, 1)
 
-    def _try_fitting(self, choice: Choice) -> Choice:
+    def _try_fitting(self, choice: PlanSolution) -> PlanSolution:
         """Try a solution; while it does not fit, try one that needs less memory."""
         limit = most = self.prices.question.most_bytes
         self._try(choice.state)
@@ -126,7 +126,7 @@ class MeshPlans:
             self._try(choice.state)
         return choice
 
-    def _written(self, choice: Choice) -> State:
+    def _written(self, choice: PlanSolution) -> State:
         return choice.unsummed if self.is_unsummed else choice.state
 
     def _kept(self, state: State) -> State:
@@ -148,7 +148,7 @@ class MeshPlans:
 
         return may_be
 
-    def _alike(self) -> Iterator[Choice]:
+    def _alike(self) -> Iterator[PlanSolution]:
         """Solutions of about the same cost: with more fusion, or with another sharding of one role."""
         yield self.problem.choose(self._may_be(), hardware=self.problem.fused)
         largest = sorted(enumerate(self.roles), key=lambda item: -item[1].bytes)

@@ -14,7 +14,7 @@ from gspmd.plan_search.pricing import Dims
 
 FORM = 1
 """The number of the form that plans are written in."""
-_MOST_BYTES = 2**26
+_MAX_BYTES = 2**26
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class PlanFile:
         """Read a file of `ShardingPlan.save`, possibly edited. Errors: InputError, ParseError."""
         try:
             with open(path, "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
+                data = file.read(_MAX_BYTES + 1)
         except OSError as error:
             raise InputError(
                 f"cannot read '{os.fspath(path)}': {reason_of(error).lower()}", code=Code.CANNOT_READ
             ) from None
         try:
-            if len(data) > _MOST_BYTES:
-                raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
+            if len(data) > _MAX_BYTES:
+                raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
             return _read_plan(json.loads(data))
         except (ValueError, RecursionError, TypeError, KeyError) as error:
             what = f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)
@@ -58,7 +58,7 @@ def _read_plan(data: Any) -> PlanFile:
     dims: dict[str, Dims | None] = {}
     pinned = set()
     if not isinstance(data["decisions"], list):
-        raise ValueError("its decisions are no list")
+        raise ValueError("its decisions are not a list")
     for decision in data["decisions"]:
         if not isinstance(decision, dict) or not isinstance(decision["argument"], str):
             raise ValueError("a decision names no argument")

@@ -23,12 +23,12 @@ from gspmd.explanations.conflicts import mark_places, place_of
 from gspmd.explanations.explanation import explain
 from gspmd.partitioned_calls import leave_to_rules
 from gspmd.plan_search.meshes import is_annotated, put_mesh
-from gspmd.plan_search.pricing import Question, State
+from gspmd.plan_search.pricing import SearchSettings, State
 from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
 from gspmd.reading import read_program
 from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.places import ValuePlaces
+from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.prices import NEVER_S
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Problem, solve
@@ -44,7 +44,7 @@ from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import every_row
 from gspmd.transforms.ops.rules import RuleBook
-from gspmd.transforms.paths.placements import MOST_PARTS, Floats
+from gspmd.transforms.paths.placements import MAX_PARTS, Floats
 from gspmd.transforms.reroll import mark_layers
 
 _FUSED = 0.1  # share of the memory traffic that counts if more fusion is assumed
@@ -56,7 +56,7 @@ Mask: TypeAlias = Callable[[DecidedRole, TensorSharding], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class PlanSolution:
     """A solution: the sharding of each role, its cost in seconds, and the lower bound.
 
     `summed` are the numbers of roles inside the program some of whose values are partial. `held_bytes` is the peak
@@ -81,7 +81,7 @@ class Choice:
         return (self.cost_s - self.bound_s) / self.bound_s if self.bound_s > 0 else 0.0
 
 
-class _Posed(NamedTuple):
+class _BuiltProblem(NamedTuple):
     builder: ProblemBuilder
     problem: Problem
 
@@ -89,7 +89,7 @@ class _Posed(NamedTuple):
 class PlanProblem:
     """The problem of a program over one mesh, with its `roles`; `explained` names its values."""
 
-    def __init__(self, module: ir.Module, mesh: Mesh, question: Question) -> None:
+    def __init__(self, module: ir.Module, mesh: Mesh, question: SearchSettings) -> None:
         bare, entries = _without_donation(module)
         self.mesh = mesh
         self._groups = _grouped(mesh) if not is_annotated(module) else {}
@@ -108,49 +108,53 @@ class PlanProblem:
             annotated = AnnotatedProgram(top)
             self._work = WorkBook(every_row(), context_of(top))
             book = RuleBook(self._work.table, bool(question.arguments.get("replicate_unsupported")))
-            self._places = ValuePlaces(annotated, book, _next_step(annotated.program, entries))
+            self._places = ValueTable(annotated, book, _next_step(annotated.program, entries))
         self._arguments = annotated.program.body.arguments
-        self._posed: dict[tuple[str, float], _Posed] = {}
+        self._problems: dict[tuple[str, float], _BuiltProblem] = {}
         self._options: dict[int, list[TensorSharding]] = {}
         self._made = {place_of(op.ir.location): op.results for op in annotated.program.ops if op.results}
         self._moments = _held_moments(annotated.program, entries)
 
     # ---- solutions ----
 
-    def choose(self, may_be: Mask | None = None, price_s: float = 0.0, hardware: Hardware | None = None) -> Choice:
+    def choose(
+        self, may_be: Mask | None = None, price_s: float = 0.0, hardware: Hardware | None = None
+    ) -> PlanSolution:
         """The cheapest solution with these limits on arguments, if a live byte costs so many seconds.
 
         The cost of the solution does not include that price. Other costs are those of the target, or of `hardware`.
         """
-        posed = self._pose(hardware)
-        problem = dataclasses.replace(posed.problem, unary=list(posed.problem.unary))
+        built = self._build(hardware)
+        problem = dataclasses.replace(built.problem, unary=list(built.problem.unary))
         for number, role in enumerate(self.roles.roles):
             if may_be is not None and self.is_open(number):
-                variable = posed.builder.variable_of[self._argument(role)]
+                variable = built.builder.variable_of[self._argument(role)]
                 banned = np.array([not may_be(role, each) for each in self.options(number)])
                 if not banned.all():
                     problem.add(variable, problem.tables.made(np.where(banned, NEVER_S, 0.0)))
-        for variable, row in self._held_rows(posed.builder).items() if price_s else ():
+        for variable, row in self._held_rows(built.builder).items() if price_s else ():
             problem.add(variable, problem.tables.made(row * price_s))
         found = solve(problem)
-        decided = shardings(posed.builder, found.states)
-        cost_s, work_s = posed.problem.cost(found.states), _work_s(posed.builder, found.states)
-        return Choice(self._state(decided), cost_s, found.bound, self._held(decided), work_s, self._summed(decided))
+        decided = shardings(built.builder, found.states)
+        cost_s, work_s = built.problem.cost(found.states), _work_s(built.builder, found.states)
+        return PlanSolution(
+            self._state(decided), cost_s, found.bound, self._held(decided), work_s, self._summed(decided)
+        )
 
     @property
     def fused(self) -> Hardware:
         """The target with less memory traffic, as if more operations were fused."""
         return dataclasses.replace(self._hardware, memory_bytes_per_s=self._hardware.memory_bytes_per_s / _FUSED)
 
-    def _pose(self, hardware: Hardware | None = None) -> _Posed:
+    def _build(self, hardware: Hardware | None = None) -> _BuiltProblem:
         priced = hardware or self._hardware
         key = priced.name, priced.memory_bytes_per_s
-        found = self._posed.get(key)
+        found = self._problems.get(key)
         if found is None:
-            found = self._posed[key] = self._built(priced)
+            found = self._problems[key] = self._built(priced)
         return found
 
-    def _built(self, hardware: Hardware, moved: Callable[[int], float] = lambda value: 1.0) -> _Posed:
+    def _built(self, hardware: Hardware, moved: Callable[[int], float] = lambda value: 1.0) -> _BuiltProblem:
         alike = {
             self._arguments[argument]: ("role", number)
             for number, role in enumerate(self.roles.roles)
@@ -158,9 +162,9 @@ class PlanProblem:
         }
         objective = Objective(hardware, repeated=0.0, next_step=False)
         builder = ProblemBuilder(self._places, self._work, objective, alike=alike, moved=moved)
-        return _Posed(builder, builder.build())
+        return _BuiltProblem(builder, builder.build())
 
-    def choose_within(self, most_bytes: float, may_be: Mask | None = None) -> Choice:
+    def choose_within(self, most_bytes: float, may_be: Mask | None = None) -> PlanSolution:
         """The same under a memory limit, as the problem counts memory; the smallest solution if none fits."""
         found = self.choose(may_be)
         if found.held_bytes <= most_bytes:
@@ -187,13 +191,13 @@ class PlanProblem:
         """Whether the sharding of a role is a variable."""
         role = self.roles.roles[number]
         is_free = bool(role.arguments) and role.given is None
-        return is_free and self._argument(role) in self._pose().builder.variable_of
+        return is_free and self._argument(role) in self._build().builder.variable_of
 
     def options(self, number: int) -> list[TensorSharding]:
         """The allowed placements of an open role."""
         found = self._options.get(number)
         if found is None:
-            domain = self._pose().builder.domains.of(self._argument(self.roles.roles[number]))
+            domain = self._build().builder.domains.of(self._argument(self.roles.roles[number]))
             shardings_ = [domain.table.sharding(n) for n in domain.numbers.tolist()]
             found = self._options[number] = [self._over_mesh(each) for each in shardings_]
         return found
@@ -331,9 +335,9 @@ def _grouped(mesh: Mesh) -> dict[str, list[tuple[str, int]]]:
     The smallest neighbors are grouped. Empty if there are few axes.
     """
     groups = [[each] for each in mesh.axes]
-    if len([size for _, size in mesh.axes if size > 1]) <= MOST_PARTS:
+    if len([size for _, size in mesh.axes if size > 1]) <= MAX_PARTS:
         return {}
-    while len(groups) > MOST_PARTS:
+    while len(groups) > MAX_PARTS:
         sizes = [math.prod(size for _, size in group) for group in groups]
         first = min(range(len(groups) - 1), key=lambda number: sizes[number] * sizes[number + 1])
         groups[first : first + 2] = [groups[first] + groups[first + 1]]

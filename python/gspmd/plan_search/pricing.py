@@ -40,7 +40,7 @@ def dims_of(sharding: TensorSharding) -> Dims:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class SearchSettings:
     """The settings of a search: the target, the memory limit of a device, and arguments of `partition`."""
 
     target: str
@@ -54,7 +54,7 @@ class PlanPrices:
 
     module: ir.Module
     roles: Roles
-    question: Question
+    question: SearchSettings
     found: dict[State, Outcome | None] = dataclasses.field(default_factory=dict)
 
     def price(self, state: State) -> Outcome | None:

@@ -28,8 +28,8 @@ from gspmd.transforms.reroll import KEPT
 from gspmd.transforms.reroll.layers import find_layers
 
 _NUMBER = re.compile(r"(?<=\[)\d+(?=\])|(?<=_)\d+(?=')")
-_MOST = 12  # largest number of kinds of values inside
-_LEAST = 0.02  # smallest time of a kind, relative to the longest one
+_MAX = 12  # largest number of kinds of values inside
+_MIN = 0.02  # smallest time of a kind, relative to the longest one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,9 +190,9 @@ def _inner_roles(explained: Explanation, tied: TiedDimensions, hardware: Hardwar
         if all(known != other for other, _, _ in members[kind]):
             members[kind].append((known, op, time_s))
     times_s = {kind: sum(time_s for _, _, time_s in members[kind]) for kind in told}
-    least = _LEAST * max(times_s.values(), default=0.0)
+    least = _MIN * max(times_s.values(), default=0.0)
     ordered = sorted((kind for kind in told if times_s[kind] >= least), key=lambda kind: -times_s[kind])
-    return [_inner_role(members[kind], tied) for kind in ordered[:_MOST]]
+    return [_inner_role(members[kind], tied) for kind in ordered[:_MAX]]
 
 
 def _inner_role(members: Sequence[tuple[GivenValue, Op, float]], tied: TiedDimensions) -> DecidedRole:

@@ -27,7 +27,7 @@ from gspmd.plan_search.pipelining import propose_pipeline
 from gspmd.plan_search.plan import ShardingPlan
 from gspmd.plan_search.plan_decision import PlanDecision
 from gspmd.plan_search.plan_file import PlanFile
-from gspmd.plan_search.pricing import Question, State, dims_of, rank, sharding_of
+from gspmd.plan_search.pricing import SearchSettings, State, dims_of, rank, sharding_of
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
@@ -89,7 +89,7 @@ def search(
     if mesh is None and file is not None:
         mesh = file.mesh
     module = _readable(program, num_partitions)
-    search_ = _WholeSearch(module, target, memory, arguments, file, started, time_limit_s)
+    search_ = _SharedState(module, target, memory, arguments, file, started, time_limit_s)
     over = [search_.posed(each) for each in search_.first(meshes_to_try(module, mesh, num_partitions, target))]
     best = search_.best_of(sorted(over, key=lambda each: each.best.cost_s))
     found = search_.finished(best, sum(len(each.prices.found) for each in over))
@@ -118,7 +118,7 @@ def _readable(program: Any, num_partitions: int | None) -> ir.Module:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _WholeSearch:
+class _SharedState:
     """The state of a search that all meshes share."""
 
     module: ir.Module
@@ -146,7 +146,7 @@ class _WholeSearch:
         put_mesh(module, mesh)
         hardware = read_hardware(self.target, mesh)
         most = self.memory * hardware.memory_bytes if self.memory <= 1 else self.memory
-        plans = MeshPlans(module, mesh, Question(self.target, most, self.arguments), self.has_time)
+        plans = MeshPlans(module, mesh, SearchSettings(self.target, most, self.arguments), self.has_time)
         if self.file is not None:
             plans.start_from(self._given_by_file(plans, self.file), self.file.pinned)
         return plans

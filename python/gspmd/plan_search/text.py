@@ -16,7 +16,7 @@ from gspmd.tables import fitted, table
 from gspmd.text_report import bytes_text, mesh_text, time_text
 
 _SAME = 0.05  # smaller percentages are printed as zero
-_MOST = 40  # decisions that are printed
+_MAX = 40  # decisions that are printed
 
 
 def bound_lines(bound: Bound, gap: float, outcome: Outcome) -> list[str]:
@@ -68,8 +68,8 @@ def _decision_table(what: str, some: Sequence[PlanDecision]) -> list[str]:
     if not some:
         return []
     head = (what, "type", "sharding", *(("next best",) if what == "arguments" else ()))
-    lines = ["", *table([head, *(_row(decision)[: len(head)] for decision in some[:_MOST])])]
-    more = len(some) - _MOST
+    lines = ["", *table([head, *(_row(decision)[: len(head)] for decision in some[:_MAX])])]
+    more = len(some) - _MAX
     return [*lines, *([f"  ... and {more} more, which --json and --plan have"] if more > 0 else [])]
 
 

@@ -81,7 +81,7 @@ class ValueData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class StepData:
+class DerivationStepData:
     """A step of propagation: see `gspmd.explanations.derivations.DerivationStep`.
 
     `next` is the step before it, -1 at the origin; `left_out` is the number of further steps that are not listed.
@@ -213,7 +213,7 @@ class MomentData:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HeldData:
+class LiveValueData:
     """A value that is live at the memory peak."""
 
     value: str
@@ -268,7 +268,7 @@ class ReportData:
     timeline: TimelineData
     moments: Table
     peak_moment: int
-    at_peak: tuple[HeldData, ...]
+    at_peak: tuple[LiveValueData, ...]
     proof: ProofData | None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.derivations import Derivation, DerivationStep, Origin
-from gspmd.reports.data import OriginData, StepData, Table
+from gspmd.reports.data import DerivationStepData, OriginData, Table
 from gspmd.transforms.propagate.factors import LEVELS
 
 _Key = tuple[DerivationStep, Origin, int]  # a step, the next step, and the number of steps to the origin
@@ -21,7 +21,7 @@ class DerivationTable:
 
     def __init__(self, derivations: Iterable[Derivation], place: Callable[[SourceLocation | None], int]) -> None:
         self._place = place
-        self._steps: list[StepData] = []
+        self._steps: list[DerivationStepData] = []
         self._numbers: dict[_Key, int] = {}
         self._origins: dict[Origin, int] = {}
         unique = {id(each): each for each in derivations}
@@ -66,8 +66,8 @@ class DerivationTable:
             self._steps.append(self._row(steps[index], number, left_out))
             number = self._numbers[self._key(derivation, index)] = len(self._steps) - 1
 
-    def _row(self, step: DerivationStep, following: int, left_out: int) -> StepData:
-        return StepData(
+    def _row(self, step: DerivationStep, following: int, left_out: int) -> DerivationStepData:
+        return DerivationStepData(
             value=step.value,
             dimension=step.dimension,
             from_value=step.from_value,

@@ -20,7 +20,7 @@ from gspmd.reports.data import (
     CollectiveData,
     ConflictData,
     EventData,
-    HeldData,
+    LiveValueData,
     MeshData,
     MomentData,
     ProofData,
@@ -33,7 +33,7 @@ from gspmd.reports.data import (
 )
 from gspmd.reports.derivation_table import DerivationTable
 from gspmd.reports.picture_table import PictureTable
-from gspmd.reports.places import Places
+from gspmd.reports.places import LineNumbers
 from gspmd.reports.proofs import Proof
 from gspmd.runtime.layout import element_a_device
 from gspmd.text_report import last_name, placement_dict, sharding_text
@@ -53,7 +53,7 @@ class _Gathering:
 
     def __init__(self, found: Explanation, cost: CostReport, proof: Proof | None) -> None:
         self.found, self.cost, self.proof = found, cost, proof
-        self.places, self.pictures = Places(cost), PictureTable()
+        self.places, self.pictures = LineNumbers(cost), PictureTable()
         values = [derivation for value in found.values for derivation in value.derivations]
         tensors = [d for conflict in found.conflicts for tensor in conflict.tensors for d in tensor.derivations]
         self.ways = DerivationTable([*values, *tensors], self.place)
@@ -80,7 +80,9 @@ class _Gathering:
                 for each in cost.memory.moments
             ),
             "at_peak": tuple(
-                HeldData(each.value, each.kind, each.type, each.bytes, self.place(each.location), each.replicated_over)
+                LiveValueData(
+                    each.value, each.kind, each.type, each.bytes, self.place(each.location), each.replicated_over
+                )
                 for each in cost.memory.buffers
             ),
             "origins": self.ways.origins(found.origins()),

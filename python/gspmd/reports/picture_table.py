@@ -7,7 +7,7 @@ from typing import Any
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.pictures.shards import Parts, ShardPicture, devices_label, shard_picture
 
-_MOST = 12  # rows and columns
+_MAX = 12  # rows and columns
 _LISTED_DEVICES = 64  # largest mesh whose devices are listed one by one
 
 
@@ -26,7 +26,7 @@ class PictureTable:
     def pictures(self) -> tuple[dict[str, Any], ...]:
         """All pictures, in the order of their numbers."""
         return tuple(
-            _described(shard_picture(shape, sharding, _MOST, _MOST), sharding.mesh.size <= _LISTED_DEVICES)
+            _described(shard_picture(shape, sharding, _MAX, _MAX), sharding.mesh.size <= _LISTED_DEVICES)
             for shape, sharding in self._numbers
         )
 

@@ -9,10 +9,10 @@ from gspmd.dialect.source_text import lines_of
 from gspmd.reports.data import LineData, Table
 
 _SHOWN_FILES = (".py", ".mlir", ".hlo", ".txt")
-_MOST_CHARACTERS = 160
+_MAX_CHARACTERS = 160
 
 
-class Places:
+class LineNumbers:
     """Numbers source lines: first those with a cost, the most expensive first."""
 
     def __init__(self, cost: CostReport) -> None:
@@ -39,7 +39,7 @@ def _line(line: Line, cost: LineCost, text: list[str]) -> LineData:
     return LineData(
         file=file,
         line=number,
-        text=text[number - 1].strip()[:_MOST_CHARACTERS] if 1 <= number <= len(text) else "",
+        text=text[number - 1].strip()[:_MAX_CHARACTERS] if 1 <= number <= len(text) else "",
         time_s=cost.time_s,
         sent_bytes=cost.sent_bytes,
         communication_s=cost.communication_s,

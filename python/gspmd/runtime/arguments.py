@@ -13,7 +13,7 @@ from gspmd.dialect.errors import ExecutionError
 from gspmd.dialect.notation import print_sharding
 from gspmd.runtime import placing
 from gspmd.runtime.dtypes import Padding, is_float, is_integer, numpy_dtype
-from gspmd.runtime.familiar_errors import OtherArgument, ProgramFailed
+from gspmd.runtime.familiar_errors import ArgumentTypeMismatch, ProgramFailed
 from gspmd.runtime.sharded_array import Devices, ShardedArray, unreduced_axes
 from gspmd.transforms.ir.signature import ValueSignature
 
@@ -87,7 +87,7 @@ def to_host(index: int, value: ValueSignature, arg: Any) -> np.ndarray[Any, Any]
         try:
             array = np.asarray(arg)
         except ValueError as error:
-            raise OtherArgument(f"{name} is not an array: {error}", code=Code.ARGUMENTS) from None
+            raise ArgumentTypeMismatch(f"{name} is not an array: {error}", code=Code.ARGUMENTS) from None
     _check_type(name, array.shape, array.dtype, value.shape, dtype)
     return array
 
@@ -139,7 +139,7 @@ def _check_type(
     if tuple(shape) != expected_shape:
         raise _other_shape(name, shape, expected_shape)
     if dtype != expected_dtype:
-        raise OtherArgument(
+        raise ArgumentTypeMismatch(
             f"{name} has dtype {dtype}, expected {expected_dtype.name}",
             hint=f"convert it, e.g. with .astype('{expected_dtype.name}')",
             code=Code.ARGUMENTS,
@@ -152,8 +152,8 @@ def check_shape(index: int, value: ValueSignature, shape: tuple[int, ...]) -> No
         raise _other_shape(_name(index, value), shape, value.shape)
 
 
-def _other_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> OtherArgument:
-    return OtherArgument(
+def _other_shape(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> ArgumentTypeMismatch:
+    return ArgumentTypeMismatch(
         f"{name} has shape {tuple(shape)}, expected the global shape {expected}",
         hint="pass the whole array, not the shard of one device",
         code=Code.ARGUMENTS,
@@ -165,7 +165,7 @@ def _scalar(name: str, number: complex, dtype: np.dtype[Any]) -> np.ndarray[Any,
     rank = 0 if isinstance(number, bool) else 1 if isinstance(number, int) else 2 if isinstance(number, float) else 3
     holds = 0 if dtype.kind == "b" else 1 if is_integer(dtype) else 2 if is_float(dtype) else 3
     if rank > holds or (rank == 0 and holds > 0):
-        raise OtherArgument(
+        raise ArgumentTypeMismatch(
             f"{name} is the {type(number).__name__} {number}, expected {dtype.name}",
             hint="convert it",
             code=Code.ARGUMENTS,
@@ -175,5 +175,5 @@ def _scalar(name: str, number: complex, dtype: np.dtype[Any]) -> np.ndarray[Any,
     except OverflowError:
         array = None
     if array is None or (holds == 1 and int(array) != number):
-        raise OtherArgument(f"{name} is {number}, which {dtype.name} cannot hold", code=Code.ARGUMENTS)
+        raise ArgumentTypeMismatch(f"{name} is {number}, which {dtype.name} cannot hold", code=Code.ARGUMENTS)
     return array

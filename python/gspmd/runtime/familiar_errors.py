@@ -15,7 +15,7 @@ class WrongValue(UsageError, ValueError):
     """An invalid value or structure."""
 
 
-class NoMesh(UsageError, RuntimeError):
+class MissingMesh(UsageError, RuntimeError):
     """A function with annotations but without a mesh."""
 
 
@@ -31,11 +31,11 @@ class WrongSharding(AnnotationError, ValueError):
     """A sharding that the user gave for an argument or result which does not fit it."""
 
 
-class OtherArgument(ExecutionError, TypeError):
+class ArgumentTypeMismatch(ExecutionError, TypeError):
     """An argument of another type than the program was compiled for."""
 
 
-class OtherPlace(ExecutionError, ValueError):
+class PlacementMismatch(ExecutionError, ValueError):
     """An array with another placement than the program was compiled for."""
 
 

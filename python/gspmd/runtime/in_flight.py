@@ -33,12 +33,12 @@ from gspmd.dialect.errors import ExecutionError
 _T = TypeVar("_T")
 _SMALL = 4096  # elements
 _CONTAINERS = (tuple, list, dict)
-_MOST = 2
+_MAX = 2
 """Programs of gspmd in flight: with 15 other programs for each of them, 32 are in flight.
 
 Devices cannot use more than one program that is prepared while another one runs.
 """
-_MOST_BRIEF = 16
+_MAX_BRIEF = 16
 """Short programs of gspmd between two waits: half of the 32, so that as many other programs have room."""
 
 _BRIEF_FLOPS = 1000  # operations of a device: XLA runs programs with fewer in the thread that starts them
@@ -47,7 +47,7 @@ _ENOUGH_THREADS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class Pace:
+class StartPolicy:
     """How a program is started: at each call, `due()` says whether to use `start` instead of a plain call."""
 
     rank: int
@@ -69,7 +69,7 @@ def _threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def pace(devices: Sequence[Any], flops: Callable[[], float]) -> Pace:
+def pace(devices: Sequence[Any], flops: Callable[[], float]) -> StartPolicy:
     """The pace of a program over these devices, with so many operations per device by XLA's count."""
     if not share_threads(devices):
         return FREE
@@ -142,7 +142,7 @@ def make_room() -> None:
     Errors: ExecutionError in a callback of such a program, since the two would deadlock.
     """
     _check_not_called()
-    if _Started.count >= _MOST:
+    if _Started.count >= _MAX:
         kept = _Started.last
         last = kept() if isinstance(kept, weakref.ref) else kept
         if last is not None and not last.is_deleted():
@@ -160,7 +160,7 @@ def _check_not_called() -> None:
 def started(results: _T) -> _T:
     """Call this after starting it, with the pytree of its results, which is returned."""
     _Started.count += 1
-    if _Started.count >= _MOST:
+    if _Started.count >= _MAX:
         _remember(results)
     return results
 
@@ -172,7 +172,7 @@ def _remember(results: Any) -> None:
         _Started.last = None
         return
     _Started.last = weakref.ref(array) if array.size > _SMALL else array
-    if _Started.count > _MOST:  # the results of the previous one are gone
+    if _Started.count > _MAX:  # the results of the previous one are gone
         _wait(array)
 
 
@@ -192,6 +192,6 @@ def _first(results: Any) -> jax.Array | None:
     return None if isinstance(first, Tracer) else first
 
 
-FREE = Pace(0, itertools.repeat(False).__next__, lambda function, args, kwargs: function(*args, **kwargs))
-BRIEF = Pace(1, itertools.cycle([False] * (_MOST_BRIEF - 1) + [True]).__next__, _to_its_end)
-WITH_ROOM = Pace(2, itertools.repeat(True).__next__, _with_room)
+FREE = StartPolicy(0, itertools.repeat(False).__next__, lambda function, args, kwargs: function(*args, **kwargs))
+BRIEF = StartPolicy(1, itertools.cycle([False] * (_MAX_BRIEF - 1) + [True]).__next__, _to_its_end)
+WITH_ROOM = StartPolicy(2, itertools.repeat(True).__next__, _with_room)

@@ -88,7 +88,7 @@ def _arguments(archive: Any, path: str, values: Sequence[ValueSignature]) -> tup
     unused = sorted(set(stored) - set(chosen))
     if unused:
         raise UsageError(
-            f"'{path}' has arrays that are no arguments: {', '.join(unused)}",
+            f"'{path}' has arrays that are not arguments: {', '.join(unused)}",
             hint=f"the program has {len(values)} arguments, called 0, 1, ...",
             code=Code.ARGUMENTS,
         )

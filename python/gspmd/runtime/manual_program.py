@@ -24,7 +24,7 @@ _NAME = ("sym_name", "sym_visibility")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class WholeForm:
+class XlaForm:
     """The form of an argument or result for XLA: a value of `shape`, including padding, split by `dims` of the mesh.
 
     With `by_shards`, it is the concatenation of the shards of all partitions along the first dimension. This form is
@@ -38,22 +38,22 @@ class WholeForm:
     by_shards: bool = False
 
 
-def whole_forms(signature: Signature) -> tuple[list[WholeForm], list[WholeForm]]:
+def whole_forms(signature: Signature) -> tuple[list[XlaForm], list[XlaForm]]:
     """The forms of the arguments and of the results, without tokens."""
     mesh = signature.mesh
     known = {mesh.all_axes()}
 
-    def form(value: ValueSignature) -> WholeForm:
+    def form(value: ValueSignature) -> XlaForm:
         own = value.sharding
         if not own.mesh.device_ids and not own.unreduced and _nest(known, own.dim_axes()):
             known.update(own.dim_axes())
             counts = own.shard_counts()
             padded = tuple(n * k for n, k in zip(value.local_shape, counts, strict=True))
-            return WholeForm(padded, own.dim_axes())
+            return XlaForm(padded, own.dim_axes())
         if not value.local_shape:
-            return WholeForm((), (), by_shards=True)
+            return XlaForm((), (), by_shards=True)
         first, *rest = value.local_shape
-        return WholeForm((first * mesh.size, *rest), (mesh.all_axes(), *((),) * len(rest)), True)
+        return XlaForm((first * mesh.size, *rest), (mesh.all_axes(), *((),) * len(rest)), True)
 
     return [form(value) for value in arrays(signature.inputs)], [form(value) for value in arrays(signature.outputs)]
 
@@ -147,5 +147,5 @@ def _without_empty(body: Block) -> list[int]:
     return kept
 
 
-def _sharding(form: WholeForm, mesh: PjrtMesh) -> TensorSharding:
+def _sharding(form: XlaForm, mesh: PjrtMesh) -> TensorSharding:
     return TensorSharding(mesh.mesh, tuple(DimSharding(mesh.whole(axes)) for axes in form.dims))

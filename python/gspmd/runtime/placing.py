@@ -15,7 +15,7 @@ from gspmd.runtime import in_flight
 from gspmd.runtime.array_layout import in_usual_layout
 from gspmd.runtime.dtypes import Padding, filled
 from gspmd.runtime.layout import part_indices, shard_slices
-from gspmd.runtime.manual_program import WholeForm
+from gspmd.runtime.manual_program import XlaForm
 from gspmd.runtime.sharded_array import (
     Devices,
     ShardedArray,
@@ -112,7 +112,7 @@ def from_buffers(
     return ShardedArray(padded, shape, placement)
 
 
-def as_passed(array: ShardedArray, form: WholeForm, devices: Devices) -> jax.Array:
+def as_passed(array: ShardedArray, form: XlaForm, devices: Devices) -> jax.Array:
     """The array in XLA's form: with its padding, or as the concatenation of all shards."""
     if not form.by_shards:
         return array.padded
@@ -120,7 +120,7 @@ def as_passed(array: ShardedArray, form: WholeForm, devices: Devices) -> jax.Arr
 
 
 def from_passed(
-    array: jax.Array, form: WholeForm, shape: tuple[int, ...], placement: TensorSharding, devices: Devices
+    array: jax.Array, form: XlaForm, shape: tuple[int, ...], placement: TensorSharding, devices: Devices
 ) -> ShardedArray:
     """The inverse of `as_passed`: the array of global `shape` for a result."""
     if not form.by_shards and 0 not in shape:
@@ -129,7 +129,7 @@ def from_passed(
     return from_buffers(shape, np.dtype(array.dtype), placement, devices, buffers)
 
 
-def shards_in_a_row(form: WholeForm, devices: Devices) -> NamedSharding:
+def shards_in_a_row(form: XlaForm, devices: Devices) -> NamedSharding:
     """The sharding of a concatenation of all shards."""
     grid = np.empty(len(devices), object)
     grid[:] = devices

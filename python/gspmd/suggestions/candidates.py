@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.explanations.explanation import Explanation
-from gspmd.plan_search.plan_problem import Choice, Mask, PlanProblem
+from gspmd.plan_search.plan_problem import Mask, PlanProblem, PlanSolution
 from gspmd.plan_search.roles import DecidedRole
 from gspmd.suggestions.annotating import GivenValue, ValueAnnotation
 from gspmd.transforms.decide.objective import BYTES_ALONE
@@ -68,7 +68,7 @@ class Candidates:
             best.setdefault(candidate.annotation, candidate)
         return list(best.values())
 
-    def _solved(self, free: int | None, banned: list[TensorSharding]) -> Choice:
+    def _solved(self, free: int | None, banned: list[TensorSharding]) -> PlanSolution:
         """The best solution that changes only one role, whose sharding may not be one of the banned ones."""
         hardware = BYTES_ALONE.hardware if self._save == "bytes" else None
         price_s = 1.0 if self._save == "memory" else 0.0
@@ -85,7 +85,7 @@ class Candidates:
 
         return may_be
 
-    def _cost(self, choice: Choice) -> float:
+    def _cost(self, choice: PlanSolution) -> float:
         return choice.held_bytes if self._save == "memory" else choice.cost_s
 
     def _as_it_is(self, known: Explanation, role: DecidedRole) -> TensorSharding:
@@ -106,7 +106,7 @@ class Candidates:
             values.append(GivenValue(None, number, name, "" if said.startswith("%") else said, None, role.type.shape))
         return ValueAnnotation(values[0], sharding, tuple(values[1:]))
 
-    def _inside(self, choice: Choice) -> Iterator[ValueAnnotation]:
+    def _inside(self, choice: PlanSolution) -> Iterator[ValueAnnotation]:
         """Kinds of values inside that are split in a solution, and single values of small kinds."""
         for role, sharding in zip(self._roles, choice.state, strict=True):
             if role.values and sharding is not None and sharding.used_axes():

@@ -59,7 +59,7 @@ class _Expression:
     end_column: int
 
 
-class _Wrapped(NamedTuple):
+class _ConstrainedExpression(NamedTuple):
     """An expression, and the equal annotations of its values."""
 
     place: _Expression
@@ -67,7 +67,7 @@ class _Wrapped(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class _Evaluated:
+class _ExpressionUse:
     """The operations of an expression in a function, its callers, and its values that are used elsewhere."""
 
     operations: list[str] = dataclasses.field(default_factory=list)
@@ -86,7 +86,7 @@ class SourceLines:
     def __init__(self, module: ir.Module) -> None:
         self._places: list[tuple[str, _Expression | None]] = []
         self._calls: Counter[str] = Counter()
-        self._evaluated: dict[tuple[str, _Expression], _Evaluated] = defaultdict(_Evaluated)
+        self._evaluated: dict[tuple[str, _Expression], _ExpressionUse] = defaultdict(_ExpressionUse)
         operations = list(given_operations(module))
         numbers = {op: number for number, (_, op) in enumerate(operations)}
         for function, op in operations:
@@ -127,7 +127,11 @@ class SourceLines:
         for each in annotations:
             if (place := self._expression_of(each)) is not None:
                 wanted.setdefault(place, []).append(each)
-        wrapped = [_Wrapped(place, tuple(all_)) for place, all_ in wanted.items() if len(set(map(_spec, all_))) == 1]
+        wrapped = [
+            _ConstrainedExpression(place, tuple(all_))
+            for place, all_ in wanted.items()
+            if len(set(map(_spec, all_))) == 1
+        ]
         changes = ((group, _patched(group)) for group in _by_lines(wrapped))
         return {each: patch for group, patch in changes for wrapping in group for each in wrapping.annotations}
 
@@ -185,9 +189,9 @@ def _expression(location: str) -> tuple[_Expression | None, tuple[str, ...]]:
     return None, ()
 
 
-def _by_lines(wrapped: Iterable[_Wrapped]) -> list[list[_Wrapped]]:
+def _by_lines(wrapped: Iterable[_ConstrainedExpression]) -> list[list[_ConstrainedExpression]]:
     """The expressions grouped by shared lines, in source order."""
-    groups: list[list[_Wrapped]] = []
+    groups: list[list[_ConstrainedExpression]] = []
     end = 0
     for each in sorted(wrapped, key=lambda each: (each.place.file, each.place.line)):
         if groups and groups[-1][0].place.file == each.place.file and each.place.line <= end:
@@ -199,7 +203,7 @@ def _by_lines(wrapped: Iterable[_Wrapped]) -> list[list[_Wrapped]]:
     return groups
 
 
-def _patched(group: Sequence[_Wrapped]) -> SourcePatch:
+def _patched(group: Sequence[_ConstrainedExpression]) -> SourcePatch:
     """The lines of a group of expressions, and the lines with a constraint around each expression."""
     first = group[0].place
     source = _Source.of(first.file)
@@ -212,7 +216,7 @@ def _patched(group: Sequence[_Wrapped]) -> SourcePatch:
     return SourcePatch(first.file, first.line, tuple(old), tuple(line.decode() for line in new))
 
 
-def _insertions(group: Sequence[_Wrapped], source: _Source) -> list[tuple[int, int, str]]:
+def _insertions(group: Sequence[_ConstrainedExpression], source: _Source) -> list[tuple[int, int, str]]:
     """The insertions before and after the expressions, by line and column; nested if positions coincide."""
     found = []
     for place, alike in group:

@@ -19,7 +19,7 @@ from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.plan_search.plan_problem import PlanProblem
-from gspmd.plan_search.pricing import Question
+from gspmd.plan_search.pricing import SearchSettings
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
@@ -39,7 +39,7 @@ TRIES = 100
 """The default limit on tries."""
 TIME_LIMIT_S = 60.0
 """The default time limit in seconds."""
-_LEAST = 1e-3  # smallest relative saving of a suggestion
+_MIN = 1e-3  # smallest relative saving of a suggestion
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def suggest(
     known = explain(program if base.is_given else base.module, num_partitions, **arguments)
     before = outcome_of(known.partitioned, target)
     trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
-    problem = PlanProblem(base.module, known.mesh, Question(target, 0.0, arguments))
+    problem = PlanProblem(base.module, known.mesh, SearchSettings(target, 0.0, arguments))
     promising = [candidate.annotation for candidate in Candidates(known, problem, save).all()]
     trials.run(promising)
     lines = SourceLines(base.module)
@@ -237,7 +237,7 @@ class _Trials:
 
     def paying(self, before: Outcome) -> list[tuple[ValueAnnotation, Outcome]]:
         """The annotations that lower the cost, the best first; arguments come before equivalent other values."""
-        least = self._figure(before)[0] * (1 - _LEAST)
+        least = self._figure(before)[0] * (1 - _MIN)
         found = [
             (annotation, outcome)
             for annotation, outcome in self.outcomes.items()

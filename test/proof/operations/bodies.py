@@ -11,8 +11,8 @@ IDENTITIES = {
     "and": ("", "-1", "true"),
     "xor": ("", "0", "false"),
 }
-_LEAST = {"i8": -128, "i32": -(2**31), "i64": -(2**63)}
-_MOST = {"i8": 127, "i32": 2**31 - 1, "i64": 2**63 - 1, "ui8": 255, "ui32": 2**32 - 1}
+_MIN = {"i8": -128, "i32": -(2**31), "i64": -(2**63)}
+_MAX = {"i8": 127, "i32": 2**31 - 1, "i64": 2**63 - 1, "ui8": 255, "ui32": 2**32 - 1}
 _INFINITY = {"f32": "7F800000", "f64": "7FF0000000000000", "bf16": "7F80", "f16": "7C00"}
 _MINUS_INFINITY = {"f32": "FF800000", "f64": "FFF0000000000000", "bf16": "FF80", "f16": "FC00"}
 
@@ -23,9 +23,9 @@ def identity(name: str, element: str) -> str:
         return IDENTITIES[name][2]
     if element[0] in "iu":
         if name in ("maximum", "minimum"):
-            return str(_LEAST.get(element, 0) if name == "maximum" else _MOST[element])
+            return str(_MIN.get(element, 0) if name == "maximum" else _MAX[element])
         if name == "and" and element[0] == "u":
-            return str(_MOST[element])
+            return str(_MAX[element])
         return IDENTITIES[name][1]
     if name in ("maximum", "minimum"):
         return f"0x{(_MINUS_INFINITY if name == 'maximum' else _INFINITY)[element]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proof.program import INEXACT, Value
-from proof.writer import MOST_ELEMENTS, Writer
+from proof.writer import MAX_ELEMENTS, Writer
 
 
 def dot(w: Writer) -> None:
@@ -23,7 +23,7 @@ def dot(w: Writer) -> None:
     free = [d for d in range(len(a.shape)) if d not in batch and d not in contracted]
     free_b = [n for (kind, _), n in pieces if kind == "f"]
     shape = (*(a.shape[d] for d in batch), *(a.shape[d] for d in free), *free_b)
-    if Value("", shape).size > MOST_ELEMENTS:
+    if Value("", shape).size > MAX_ELEMENTS:
         return
     attributes = (
         f"dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = {batch}, "

@@ -7,7 +7,7 @@ import dataclasses
 from proof.operations.bodies import body, updating
 from proof.operations.slicing import integers
 from proof.program import INEXACT, Shape, Value
-from proof.writer import ANY, INTEGERS, MOST_ELEMENTS, Writer
+from proof.writer import ANY, INTEGERS, MAX_ELEMENTS, Writer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _content(found: Numbers, kind: str) -> str:
 def gather(w: Writer) -> None:
     a = w.tensor(ANY, least=1, content="hostile")
     n = numbers(w, a.shape)
-    if Value("", n.result).size > MOST_ELEMENTS:
+    if Value("", n.result).size > MAX_ELEMENTS:
         return
     indices = w.of(n.indices, w.rng.choice(INTEGERS), _content(n, "index"))
     attributes = (
@@ -99,7 +99,7 @@ def scatter(w: Writer) -> None:
     """With a body that may be applied in any order."""
     a = w.tensor(("f32", "f32", "i32", "i1", "f64", "ui8", "i64"), least=1)
     n = numbers(w, a.shape)
-    if Value("", n.result).size > MOST_ELEMENTS:
+    if Value("", n.result).size > MAX_ELEMENTS:
         return
     name = w.rng.choice(updating(a.element))
     indices = w.of(n.indices, w.rng.choice(INTEGERS), _content(n, "index"))
@@ -116,7 +116,7 @@ def scatter_replacing(w: Writer) -> None:
     """At most one update an element, so that the order does not matter."""
     a = w.tensor(ANY, least=1, content="hostile")
     n = numbers(w, a.shape, whole=True)
-    if Value("", n.result).size > MOST_ELEMENTS:
+    if Value("", n.result).size > MAX_ELEMENTS:
         return
     indices = w.of(n.indices, w.rng.choice(("i32", "i64")), _content(n, "distinct"))
     updates = w.of(n.result, a.element, "hostile")
@@ -133,7 +133,7 @@ def scatter_two(w: Writer) -> None:
     a = w.tensor(("f32", "i32"), least=1)
     b = w.of(a.shape, "i32")
     n = numbers(w, a.shape)
-    if Value("", n.result).size > MOST_ELEMENTS:
+    if Value("", n.result).size > MAX_ELEMENTS:
         return
     indices = w.of(n.indices, "i32", _content(n, "index"))
     x, y = w.of(n.result, a.element), w.of(n.result, "i32")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proof.operations.slicing import integers
 from proof.program import Value
-from proof.writer import ANY, MOST_ELEMENTS, SIZES, Writer
+from proof.writer import ANY, MAX_ELEMENTS, SIZES, Writer
 
 
 def transpose(w: Writer) -> None:
@@ -49,7 +49,7 @@ def broadcast(w: Writer) -> None:
     for d, n in zip(dims, a.shape, strict=True):
         if n != 1:
             shape[d] = n
-    if Value("", tuple(shape)).size <= MOST_ELEMENTS:
+    if Value("", tuple(shape)).size <= MAX_ELEMENTS:
         attributes = f"broadcast_dimensions = {integers(dims)}"
         w.op("stablehlo.broadcast_in_dim", (a,), [(tuple(shape), a.element)], attributes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proof.program import Value
-from proof.writer import ANY, MOST_ELEMENTS, Writer
+from proof.writer import ANY, MAX_ELEMENTS, Writer
 
 PADDINGS = ((0, 0, 0), (0, 0, 0), (1, 0, 0), (0, 2, 0), (0, 0, 1), (2, 1, 2), (-1, 0, 0), (0, -1, 0), (-2, 3, 0),
             (3, -2, 1), (9, 0, 0), (0, 9, 0), (-1, -1, 1))  # fmt: skip
@@ -47,7 +47,7 @@ def pad(w: Writer) -> None:
         f"edge_padding_low = {integers(low)}, edge_padding_high = {integers(high)}, "
         f"interior_padding = {integers(interior)}"
     )
-    if Value("", tuple(shape)).size <= MOST_ELEMENTS:
+    if Value("", tuple(shape)).size <= MAX_ELEMENTS:
         w.op("stablehlo.pad", (a, fill), [(tuple(shape), a.element)], attributes)
 
 

@@ -8,7 +8,7 @@ from proof.operations.bodies import body, comparing, identity, updating
 from proof.operations.reduction import start
 from proof.operations.slicing import integers
 from proof.program import Shape, Value
-from proof.writer import MOST_ELEMENTS, Writer
+from proof.writer import MAX_ELEMENTS, Writer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ def reduce_window(w: Writer) -> None:
     a = w.tensor(("f32", "f32", "i32", "i1", "f64", "ui8", "bf16"), least=1)
     windows = [window(w, n) for n in a.shape]
     shape = _counts(windows, a.shape)
-    if Value("", shape).size > MOST_ELEMENTS:
+    if Value("", shape).size > MAX_ELEMENTS:
         return
     name = w.rng.choice(updating(a.element))
     # How often padding counts any other initial value, XLA and the specification do not agree on.
@@ -93,7 +93,7 @@ def reduce_two_windows(w: Writer) -> None:
   %d = stablehlo.maximum %q, %v : tensor<i32>
   stablehlo.return %c, %d : tensor<f32>, tensor<i32>
 }"""
-    if Value("", shape).size <= MOST_ELEMENTS:
+    if Value("", shape).size <= MAX_ELEMENTS:
         bound = a.bound * Value("", tuple(v.size for v in windows)).size
         given = attributes(windows) + _dilations(windows)
         w.op(

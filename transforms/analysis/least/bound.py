@@ -11,28 +11,28 @@ from gspmd.dialect.axes import Axes
 from gspmd.dialect.limits import MAX_EXCHANGED_SHARDS
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.analysis.least.images import images_of
-from gspmd.transforms.analysis.least.known import Known
-from gspmd.transforms.analysis.least.needs import Need, need_of
+from gspmd.transforms.analysis.least.known import ValueFacts
+from gspmd.transforms.analysis.least.needs import RequiredElements, need_of
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.boundary_orders import DeviceIds, read_orders
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Least:
+class LowerBound:
     """What every program that does what is annotated sends: `bytes` of its busiest device, sent or received.
 
     `needs` are what these bytes were counted for. If there are none, nothing is known to be needed.
     """
 
     bytes: int
-    needs: tuple[Need, ...] = ()
+    needs: tuple[RequiredElements, ...] = ()
 
 
-def least_sent(annotated: AnnotatedProgram) -> Least:
+def least_sent(annotated: AnnotatedProgram) -> LowerBound:
     """The bound of an ingested program."""
     mesh = annotated.mesh
     if not 1 < mesh.size <= MAX_EXCHANGED_SHARDS:
-        return Least(0)
+        return LowerBound(0)
     known = images_of(annotated.program)
     results = [known[value] for value in annotated.program.body.returned]
     needs = sorted(_needs(annotated, results), key=lambda need: -need.most)
@@ -40,7 +40,7 @@ def least_sent(annotated: AnnotatedProgram) -> Least:
     return max((_together(needs, results, axes, mesh.size) for axes in ways), key=lambda least: least.bytes)
 
 
-def _needs(annotated: AnnotatedProgram, results: list[Known]) -> list[Need]:
+def _needs(annotated: AnnotatedProgram, results: list[ValueFacts]) -> list[RequiredElements]:
     mesh = annotated.mesh
     ends = read_orders(annotated.function)
     sources = [_source(*pair) for pair in zip(annotated.arguments, ends.arguments, strict=True)]
@@ -66,13 +66,13 @@ def _source(sharding: TensorSharding | None, order: DeviceIds | None) -> tuple[A
     return sharding.dim_axes() if any(sharding.dim_axes()) else None
 
 
-def _together(needs: list[Need], results: list[Known], axes: Axes, devices: int) -> Least:
+def _together(needs: list[RequiredElements], results: list[ValueFacts], axes: Axes, devices: int) -> LowerBound:
     """Add up needs that are independent, the largest first; sums count as such if they have parts along `axes`.
 
     They are if no result depends on the argument that one taken later is counted by, and none but the sum itself on
     that of a sum.
     """
-    taken: list[Need] = []
+    taken: list[RequiredElements] = []
     depends, summed = 0, 0  # the arguments that results taken so far depend on, and those of their sums
     received, total = np.zeros(devices), 0.0
     for need in needs:
@@ -86,4 +86,4 @@ def _together(needs: list[Need], results: list[Known], axes: Axes, devices: int)
         received += need.width * need.by_device
         depends |= mine
         taken.append(need)
-    return Least(math.floor(max(total / devices, float(received.max())) + 1e-6), tuple(taken))
+    return LowerBound(math.floor(max(total / devices, float(received.max())) + 1e-6), tuple(taken))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gspmd.transforms.analysis.least import ranges
 from gspmd.transforms.analysis.least.image import Image
-from gspmd.transforms.analysis.least.known import Known, Result, Step, is_float, is_number
+from gspmd.transforms.analysis.least.known import Result, Step, ValueFacts, is_float, is_number
 from gspmd.transforms.analysis.least.ranges import ANY, EITHER, Range, sign
 from gspmd.transforms.ir.program import Op
 
@@ -15,7 +15,7 @@ from gspmd.transforms.ir.program import Op
 def unary(of_range: Callable[[Range], Range], slope: int, defined_from: float = -math.inf) -> Step:
     """A function of one number. `slope` is the sign of its derivative, 0 for one that is zero at single places."""
 
-    def step(op: Op, operands: list[Known]) -> Result:
+    def step(op: Op, operands: list[ValueFacts]) -> Result:
         (operand,) = operands
         if not is_number(op.info.operands[0]) or not operand.range[0] > defined_from:
             return [((), ANY)]
@@ -24,11 +24,11 @@ def unary(of_range: Callable[[Range], Range], slope: int, defined_from: float = 
     return step
 
 
-def square(op: Op, operands: list[Known]) -> Result:
+def square(op: Op, operands: list[ValueFacts]) -> Result:
     return unary(ranges.square, sign(operands[0].range))(op, operands)
 
 
-def absolute(op: Op, operands: list[Known]) -> Result:
+def absolute(op: Op, operands: list[ValueFacts]) -> Result:
     slope = sign(operands[0].range)
     if not slope or not is_number(op.info.operands[0]):
         return [((), ANY)]
@@ -36,7 +36,7 @@ def absolute(op: Op, operands: list[Known]) -> Result:
     return [([image.scaled(slope, 0) for image in operands[0].images.values()], range_)]
 
 
-def convert(op: Op, operands: list[Known]) -> Result:
+def convert(op: Op, operands: list[ValueFacts]) -> Result:
     (operand,) = operands
     before, after = op.info.operands[0], op.info.results[0]
     if not is_number(before) or not is_number(after) or (is_float(before) and not is_float(after)):
@@ -44,15 +44,15 @@ def convert(op: Op, operands: list[Known]) -> Result:
     return [(operand.images.values(), operand.range)]
 
 
-def add(op: Op, operands: list[Known]) -> Result:
+def add(op: Op, operands: list[ValueFacts]) -> Result:
     return _sum(op, operands, 1)
 
 
-def subtract(op: Op, operands: list[Known]) -> Result:
+def subtract(op: Op, operands: list[ValueFacts]) -> Result:
     return _sum(op, operands, -1)
 
 
-def _sum(op: Op, operands: list[Known], factor: int) -> Result:
+def _sum(op: Op, operands: list[ValueFacts], factor: int) -> Result:
     if not is_number(op.info.results[0]):
         return [((), ANY)]
     left, right = operands
@@ -69,7 +69,7 @@ def _together(left: Image, right: Image) -> list[Image]:
     return [left.scaled(1, right.coefficients).narrowed(right.width)]
 
 
-def multiply(op: Op, operands: list[Known]) -> Result:
+def multiply(op: Op, operands: list[ValueFacts]) -> Result:
     if not is_number(op.info.results[0]):
         return [((), ANY)]
     left, right = operands
@@ -83,14 +83,14 @@ def multiply(op: Op, operands: list[Known]) -> Result:
     return [(found, ranges.multiply(left.range, right.range))]
 
 
-def _times(left: Known, right: Known) -> list[Image]:
+def _times(left: ValueFacts, right: ValueFacts) -> list[Image]:
     """Images of a value times numbers that are not zero."""
     if not sign(right.range) and not right.images:
         return []
     return [image.scaled(sign(right.range), right.arguments) for image in left.without(right)]
 
 
-def divide(op: Op, operands: list[Known]) -> Result:
+def divide(op: Op, operands: list[ValueFacts]) -> Result:
     left, right = operands
     if not is_float(op.info.results[0]) or not sign(right.range):
         return [((), ANY)]
@@ -107,7 +107,7 @@ def divide(op: Op, operands: list[Known]) -> Result:
 def extreme(largest: bool) -> Step:
     """The larger or the smaller of two numbers, where it is known which is."""
 
-    def step(op: Op, operands: list[Known]) -> Result:
+    def step(op: Op, operands: list[ValueFacts]) -> Result:
         left, right = operands
         if not is_number(op.info.results[0]):
             return [((), ANY)]
@@ -120,14 +120,14 @@ def extreme(largest: bool) -> Step:
     return step
 
 
-def compared(op: Op, operands: list[Known]) -> Result:
+def compared(op: Op, operands: list[ValueFacts]) -> Result:
     if not is_number(op.info.operands[0]):
         return [((), EITHER)]
     direction = str(op.info.attributes["comparison_direction"]).split()[-1].rstrip(">")
     return [((), ranges.compared(direction, operands[0].range, operands[1].range))]
 
 
-def chosen(op: Op, operands: list[Known]) -> Result:
+def chosen(op: Op, operands: list[ValueFacts]) -> Result:
     predicate, yes, no = operands
     if sign(predicate.range):
         return [(yes.images.values(), yes.range)]

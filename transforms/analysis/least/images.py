@@ -13,16 +13,16 @@ from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.analysis.least import elementwise, ranges
 from gspmd.transforms.analysis.least.image import Factor, Image, contracted, of_argument, reshaped, spread, transposed
-from gspmd.transforms.analysis.least.known import Known, Result, Step, is_number
+from gspmd.transforms.analysis.least.known import Result, Step, ValueFacts, is_number
 from gspmd.transforms.analysis.least.ranges import ANY, ARGUMENT, Range, sign
 from gspmd.transforms.ir.op_info import combiner
 from gspmd.transforms.ir.program import Body, Op, Program
 from gspmd.transforms.ir.types import element_bytes
 
-_MOST_IMAGES = 8  # of a value; those by the largest arguments are kept
+_MAX_IMAGES = 8  # of a value; those by the largest arguments are kept
 
 
-def images_of(program: Program) -> dict[int, Known]:
+def images_of(program: Program) -> dict[int, ValueFacts]:
     """What is known of the values of the outermost block, by value."""
     return _Walk(program).known
 
@@ -30,13 +30,13 @@ def images_of(program: Program) -> dict[int, Known]:
 class _Walk:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.known: dict[int, Known] = {}
+        self.known: dict[int, ValueFacts] = {}
         for number, value in enumerate(program.body.arguments):
             type_ = program.value_type[value]
             image = of_argument(number, type_.shape, element_bytes(type_.element)) if type_.is_tensor else None
             numbers = is_number(type_)
             images = {number: image} if image is not None else {}
-            self.known[value] = Known(1 << number, images, ARGUMENT if numbers else ANY)
+            self.known[value] = ValueFacts(1 << number, images, ARGUMENT if numbers else ANY)
         self._numbers = {value: number for number, value in enumerate(program.value_ir)}
         for op in program.body.ops:
             self._op(op)
@@ -60,7 +60,7 @@ class _Walk:
             width = element_bytes(type_.element) if type_.is_tensor else 0.0
             images = [image.narrowed(width) for image in found if image is not None]
             images.sort(key=lambda image: -math.prod(image.sizes))
-            self.known[value] = Known(arguments, {i.argument: i for i in images[:_MOST_IMAGES]}, range_)
+            self.known[value] = ValueFacts(arguments, {i.argument: i for i in images[:_MAX_IMAGES]}, range_)
 
     def _used_inside(self, body: Body) -> int:
         """The arguments that anything in a region depends on through values of outside."""
@@ -84,38 +84,38 @@ class _Walk:
 # ---- arrangement ----
 
 
-def _same(op: Op, operands: list[Known]) -> Result:
+def _same(op: Op, operands: list[ValueFacts]) -> Result:
     return [(operand.images.values(), operand.range) for operand in operands]
 
 
-def _part(op: Op, operands: list[Known]) -> Result:
+def _part(op: Op, operands: list[ValueFacts]) -> Result:
     """Some of the elements of the first operand, of which only the range is followed."""
     return [((), operands[0].range)]
 
 
-def _broadcast(op: Op, operands: list[Known]) -> Result:
+def _broadcast(op: Op, operands: list[ValueFacts]) -> Result:
     dims, shape = op.info.ints("broadcast_dimensions"), op.info.results[0].shape
     return [([spread(image, dims, shape) for image in operands[0].images.values()], operands[0].range)]
 
 
-def _reshape(op: Op, operands: list[Known]) -> Result:
+def _reshape(op: Op, operands: list[ValueFacts]) -> Result:
     shape = op.info.results[0].shape
     return [([reshaped(image, shape) for image in operands[0].images.values()], operands[0].range)]
 
 
-def _transpose(op: Op, operands: list[Known]) -> Result:
+def _transpose(op: Op, operands: list[ValueFacts]) -> Result:
     order = op.info.ints("permutation")
     return [([transposed(image, order) for image in operands[0].images.values()], operands[0].range)]
 
 
-def _constant(op: Op, operands: list[Known]) -> Result:
+def _constant(op: Op, operands: list[ValueFacts]) -> Result:
     return [((), ranges.of_constant(op.info.attributes["value"]))]
 
 
 # ---- sums ----
 
 
-def _reduce(op: Op, operands: list[Known]) -> Result:
+def _reduce(op: Op, operands: list[ValueFacts]) -> Result:
     if len(operands) != 2 or combiner(op.info) != "add" or not is_number(op.info.results[0]):
         return []
     operand, start = operands
@@ -126,7 +126,7 @@ def _reduce(op: Op, operands: list[Known]) -> Result:
     return [(found, ranges.add(ranges.total(operand.range, count), start.range))]
 
 
-def _dot(op: Op, operands: list[Known]) -> Result:
+def _dot(op: Op, operands: list[ValueFacts]) -> Result:
     if not is_number(op.info.results[0]):
         return []
     numbers = stablehlo.DotDimensionNumbers(op.info.attributes["dot_dimension_numbers"])

@@ -14,7 +14,7 @@ Images = Mapping[int, Image]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Known:
+class ValueFacts:
     """What is known of a value: the `arguments` that it depends on, as bits, its `images` by argument, its `range`."""
 
     arguments: int
@@ -26,7 +26,7 @@ class Known:
         """The arguments, as bits, each of which can make the value any value at all, near the one that it has."""
         return sum(1 << number for number, image in self.images.items() if image.reaches_all)
 
-    def without(self, other: Known) -> list[Image]:
+    def without(self, other: ValueFacts) -> list[Image]:
         """The images by arguments that another value does not depend on."""
         return [image for number, image in self.images.items() if not other.arguments >> number & 1]
 
@@ -40,4 +40,4 @@ def is_float(type_: TensorType) -> bool:
 
 
 Result = list[tuple[Iterable["Image | None"], Range]]
-Step = Callable[[Op, list[Known]], Result]
+Step = Callable[[Op, list[ValueFacts]], Result]

@@ -14,11 +14,11 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.analysis.least.image import Image, Mixer
 from gspmd.transforms.analysis.least.tiles import UNIT, Box, Ints, coordinate, count, held, lengths
 
-_MOST_CUTS = 4  # dimensions of an argument that are summed, of which all choices are tried
+_MAX_CUTS = 4  # dimensions of an argument that are summed, of which all choices are tried
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Need:
+class RequiredElements:
     """Elements that have to be sent so that a result is where it is wanted: `by_device` is what each receives.
 
     `sums` are those of all devices together where the devices along some axes, the key, each have a part of the sum.
@@ -37,7 +37,9 @@ class Need:
         return self.width * max(float(self.by_device.sum()), *self.sums.values(), 0.0)
 
 
-def need_of(result: int, image: Image, source: tuple[Axes, ...], target: tuple[Axes, ...] | None, mesh: Mesh) -> Need:
+def need_of(
+    result: int, image: Image, source: tuple[Axes, ...], target: tuple[Axes, ...] | None, mesh: Mesh
+) -> RequiredElements:
     """What a result needs of an argument, with the axes that their dimensions are split over.
 
     Without `target` the result may be anywhere, as long as each of its elements is somewhere.
@@ -50,7 +52,7 @@ def need_of(result: int, image: Image, source: tuple[Axes, ...], target: tuple[A
         wants = held(image, image.value, target, mesh, more=False)
         received = _received(image, has, wants, mesh)
     sums = dict(_sums(image, source, wants, mesh))
-    return Need(result, image.argument, received, sums, image.width)
+    return RequiredElements(result, image.argument, received, sums, image.width)
 
 
 def _received(image: Image, has: Box, wants: Box, mesh: Mesh) -> Ints:
@@ -84,8 +86,8 @@ def _sums(image: Image, source: tuple[Axes, ...], wants: Box | None, mesh: Mesh)
     """What all devices together are sent if those along some axes have each a part of what is summed."""
     shared = set(image.shared)
     summed = [dim for dim, atoms in enumerate(image.source) if source[dim] and atoms and not shared.intersection(atoms)]
-    for many in range(1, min(len(summed), _MOST_CUTS) + 1):
-        for dims in itertools.combinations(summed[:_MOST_CUTS], many):
+    for many in range(1, min(len(summed), _MAX_CUTS) + 1):
+        for dims in itertools.combinations(summed[:_MAX_CUTS], many):
             cut = tuple(axes if dim in dims else () for dim, axes in enumerate(source))
             has = held(image, image.source, cut, mesh, more=True)
             over = tuple(axis for dim in dims for axis in source[dim])
