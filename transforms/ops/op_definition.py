@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from gspmd.dialect.errors import InternalError
@@ -38,6 +38,9 @@ class OpDef:
     What moves its elements between devices in any case, or puts them into place, may do so between shards that do not
     fit the rule: `any_shards` gives the shardings nearest to those given that the local form takes, if there are any.
 
+    `in_loops` gives another rule for where a loop takes one element after the other of some dimensions of the result,
+    None where it is the same.
+
     `traits` is the rest of what is known: what it computes, how it uses memory, when and where it may run.
     """
 
@@ -47,6 +50,7 @@ class OpDef:
     replicable: bool = True
     others: OtherRules | None = None
     any_shards: Callable[[OpInfo, Shardings], Shardings | None] | None = None
+    in_loops: Callable[[OpInfo, Set[int]], OpShardingRule | None] | None = None
     traits: Traits = PLAIN
 
     def takes_any(self, info: OpInfo, shardings: Shardings) -> bool:
