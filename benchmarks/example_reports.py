@@ -28,7 +28,7 @@ def _example(name: str, recipe: str) -> tuple[Any, Mapping[str, int]]:
 
 def _trillion() -> tuple[Any, Mapping[str, int]]:
     import paper_cell
-    from paper_table import ROWS
+    from paper_rows import ROWS
 
     row = ROWS["1T"]
     return paper_cell.program(row, remat=True), {"x": row.x, "y": row.y}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import topologies
-from paper_table import OVERLAPPED, REGATHERED, Row
+from paper_rows import OVERLAPPED, REGATHERED, Row
 
 SEQUENCE, VOCABULARY = 1024, 32000
 # What libtpu hides communication with. For TPU v3 it has that off, and gspmd turns it on.

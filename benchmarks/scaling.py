@@ -151,7 +151,7 @@ def _sides(count: int) -> tuple[int, int]:
 def _decoder(devices: int) -> Program:
     """The training step of the paper's largest dense model, as a loop over its layers."""
     import paper_cell
-    from paper_table import ROWS
+    from paper_rows import ROWS
     from programs import Program, count_operations
 
     from gspmd.examples.common.running import lowered

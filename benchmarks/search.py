@@ -21,12 +21,11 @@ from search_cases import CASES, Case
 import gspmd
 from gspmd import api
 from gspmd.costs.outcome import Outcome, outcome_of
-from gspmd.costs.text import time_text
 from gspmd.examples.common.running import lowered
 from gspmd.plan_search.judging import CompiledOutcome, compiled_outcome
 from gspmd.reading import read_program
 from gspmd.runtime.unannotated import strip
-from gspmd.text_report import bytes_text
+from gspmd.text_report import bytes_text, time_text
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionaries
 from gspmd.transforms.ir.writing import in_memory

@@ -10,7 +10,7 @@ from typing import Any
 
 import paper_cell
 import paper_families
-import paper_table
+import paper_rows
 from search_models import Diffusion, Graph, Llama, Vision
 
 from gspmd.examples.common.program import Program
@@ -63,7 +63,7 @@ def _modelled(summary: str, target: str, mesh: Mapping[str, int], model: Any, ex
 
 
 def _dense(name: str) -> Case:
-    row = paper_table.ROWS[name]
+    row = paper_rows.ROWS[name]
     return Case(
         f"the paper's dense Transformer, {row.layers} layers of {row.model} x {row.hidden}",
         row.target,
@@ -96,7 +96,7 @@ def _made(module: Any, settings: Mapping[str, Any], mesh: Mapping[str, int], exa
     return made
 
 
-CASES = {name: _dense(name) for name in paper_table.TABLE_2} | {
+CASES = {name: _dense(name) for name in paper_rows.TABLE_2} | {
     "sparse Transformer": _family("sparse Transformer, 128 cores", {"experts on x": "expert", "data parallel": "dp"}),
     "Conformer": _family(
         "Conformer, 8 stages",

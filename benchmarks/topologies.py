@@ -78,7 +78,7 @@ def measure(task: Task, how: str) -> dict[str, Any]:
 
 def _figures(executable: Any, place: Any, model_flops: float) -> dict[str, Any]:
     """What a compiled program needs, sends and takes; `model_flops` are a device's part of the model's operations."""
-    from gspmd.compiled.ahead_of_time import step_time_on
+    from gspmd.compiled.compiled_program import step_time_on
 
     stats = executable.get_compiled_memory_stats()
     text = executable.hlo_modules()[0].to_string()

@@ -18,9 +18,6 @@ from gspmd.dialect.hlo_notation import (
     device_ids_at,
     iota_at,
     mesh_axes_at,
-    print_hlo_axis,
-    print_iota,
-    print_mesh_axes,
 )
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import any_axis_at
@@ -44,16 +41,6 @@ class MeshGroups:
 
 
 HloGroups = IotaGroups | MeshGroups
-
-
-def print_groups(groups: HloGroups) -> str:
-    """`[8,4]<=[4,8]T(1,0)`, `mesh['x'=4,'y'=2] {'x':(1)2}`."""
-    if isinstance(groups, IotaGroups):
-        return f"[{groups.number},{groups.size}]<={print_iota(groups.order)}"
-    mesh = groups.mesh
-    ids = f", device_ids=({','.join(map(str, mesh.device_ids))})" if mesh.device_ids else ""
-    axes = ",".join(print_hlo_axis(axis, mesh) for axis in groups.axes)
-    return f"{print_mesh_axes(mesh)}{ids} {{{axes}}}"
 
 
 def parse_groups(text: str) -> HloGroups:

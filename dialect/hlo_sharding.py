@@ -296,16 +296,6 @@ class HloSharding:
         """The shape of the shards: ceil(size / shards) in each dimension, with padding."""
         return tuple(-(-n // k) for n, k in zip(shape, self.shard_counts(len(shape)), strict=True))
 
-    def tile_offset(self, shape: Sequence[int], device: int) -> tuple[int, ...]:
-        """The start of the shard on that device, clamped to the shape."""
-        index = self.shard_of(device, len(shape))
-        return tuple(min(i * t, n) for i, t, n in zip(index, self.tile_shape(shape), shape, strict=True))
-
-    def tile_limit(self, shape: Sequence[int], device: int) -> tuple[int, ...]:
-        """The end of the shard on that device, clamped to the shape; equal to the offset if it is empty."""
-        index = self.shard_of(device, len(shape))
-        return tuple(min((i + 1) * t, n) for i, t, n in zip(index, self.tile_shape(shape), shape, strict=True))
-
 
 REPLICATED = HloSharding(Whole(Role.REPLICATED))
 MANUAL = HloSharding(Whole(Role.MANUAL))

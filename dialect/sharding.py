@@ -182,23 +182,3 @@ def replicated(mesh: Mesh, rank: int) -> TensorSharding:
 def unknown(mesh: Mesh, rank: int) -> TensorSharding:
     """The sharding with all dimensions open."""
     return TensorSharding(mesh, (OPEN,) * rank)
-
-
-def device_tile(sharding: TensorSharding, device_position: int) -> tuple[int, ...]:
-    """The index, in every dimension, of the shard on the device at that position of the mesh.
-
-    Positions are row-major over the mesh axes; the device there is `device_ids[position]`, if the mesh has
-    ids. Errors: AnnotationError for a position that the mesh does not have.
-    """
-    mesh = sharding.mesh
-    if not 0 <= device_position < mesh.size:
-        raise AnnotationError(
-            f'mesh "@{mesh.name}" of {mesh.size} devices has no position {device_position}', code=Code.DEVICE_LIST
-        )
-    tile = []
-    for dim in sharding.dims:
-        index = 0
-        for axis in dim.axes:
-            index = index * axis.size + device_position // mesh.stride(axis) % axis.size
-        tile.append(index)
-    return tuple(tile)

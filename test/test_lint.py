@@ -50,6 +50,15 @@ def test_what_users_import_stands_on_the_compiler_and_not_the_other_way_round(gr
     assert upward == []
 
 
+def test_no_modules_import_each_other(graph: ImportGraph) -> None:
+    """Imports for types alone count, and those within functions, too: then files can be read one after the other."""
+    left = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+    while ground := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in ground}
+    circles = {module: sorted(imported & left.keys()) for module, imported in left.items()}
+    assert circles == {}
+
+
 def test_a_developer_runs_the_checks_by_name() -> None:
     def run(*names: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(lint.ROOT / "test/lint.py"), *names]

@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0 if the results agree, 3 if they differ; errors are exceptions."""
-    from gspmd.checks.text import report_lines
+    from gspmd.checks.verdicts import report_lines
     from gspmd.output import Output, beside, outputs
     from gspmd.tables import fitted
 

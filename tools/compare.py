@@ -79,13 +79,13 @@ def run(args: argparse.Namespace) -> int:
     passed = True
     increases: tuple[Increase, ...]
     if args.new is None:
-        from gspmd.comparisons.text import opinion_lines
+        from gspmd.comparisons.opinions import opinion_lines
 
         opinion = _second_opinion(args)
         increases, passed = over_peers(opinion, dict(args.max_increase)), opinion.passed
         content, lines = opinion.to_dict(), opinion_lines(opinion, args.top)
     else:
-        from gspmd.comparisons.text import version_lines
+        from gspmd.comparisons.versions import version_lines
 
         versions = _versions(args)
         increases = over_old(versions, dict(args.max_increase))

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     here = platform if platform in ("gpu", "tpu") and not topology else "cpu"
     # Devices of the target beyond those of the program stay unused.
     request_devices(here, 1 if topology else count)
-    from gspmd.compiled import text as compile_text
+    from gspmd.compiled import compiled_program
     from gspmd.compiled.ahead_of_time import compile_for
     from gspmd.tables import fitted
     from gspmd.text_report import bytes_text
@@ -72,9 +72,9 @@ def run(args: argparse.Namespace) -> int:
         compiled = compile_for(product, args.target, compiler_options=options)
     with beside(hlo, output):
         if args.json:
-            print(json.dumps(compile_text.to_dict(compiled), indent=1))
+            print(json.dumps(compiled_program.to_dict(compiled), indent=1))
         else:
-            print("\n".join(fitted(compile_text.lines(compiled, args.top))))
+            print("\n".join(fitted(compiled_program.lines(compiled, args.top))))
         if hlo:
             hlo.write(compiled.hlo_text.encode())
         if output:

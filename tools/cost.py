@@ -60,8 +60,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or 3 if the program exceeds the budget; errors are exceptions."""
     from gspmd.costs import budget as cost_budget
+    from gspmd.costs import cost_report
     from gspmd.costs import program_cost as costs
-    from gspmd.costs import text as cost_text
     from gspmd.costs.trace import trace_text
     from gspmd.output import beside, outputs
     from gspmd.reading import ProgramFile, read_program_file
@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
         )
     with beside(output, trace):
         print(
-            json.dumps(cost_text.to_dict(report), indent=2)
+            json.dumps(cost_report.to_dict(report), indent=2)
             if args.json
-            else "\n".join(fitted(cost_text.report_lines(report, args.top)))
+            else "\n".join(fitted(cost_report.report_lines(report, args.top)))
         )
     if output:
         written = cost_budget.budget_of(report, args.tolerance or 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from made_up.drafts import Draft, Refused
+from made_up.draft import Draft, Refused
 
 
 def unary(d: Draft) -> None:

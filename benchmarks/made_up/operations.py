@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from made_up import fragments
-from made_up.program import Step
+from made_up.step import Step
 
 Numbers = tuple[Any, ...]
 

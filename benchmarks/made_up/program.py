@@ -6,25 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
-Dims = tuple[tuple[str, ...] | None, ...]
-"""The mesh axes of each dimension; None where the dimension is left to the partitioner."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
-    """One operation or fragment: what it reads, by number of step, and its parameters.
-
-    `dims` is the annotation of the value, None if it has none.
-    """
-
-    kind: str
-    operands: tuple[int, ...] = ()
-    numbers: tuple[Any, ...] = ()
-    dims: Dims | None = None
-
-    @property
-    def is_argument(self) -> bool:
-        return self.kind in ("argument", "ids")
+from made_up.operations import OPERATIONS, argument_type
+from made_up.step import Dims, Step
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,8 +66,6 @@ class Program:
 def _lowered(program: Program, sharding: Any) -> str:
     import jax
     import jax.numpy as jnp
-
-    from made_up.operations import OPERATIONS, argument_type
 
     arguments = program.arguments
 

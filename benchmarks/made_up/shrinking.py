@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gspmd.reduction import reduced
-from made_up.program import Dims, Program, Step
+from made_up.program import Program
+from made_up.step import Dims, Step
 
 Holds = Callable[[Program], bool]
 _MIN_SIZE = 8  # numbers below are dimensions, strides and the like

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from gspmd.comparisons.opinions import SecondOpinion
     from gspmd.comparisons.second_opinion import compare
     from gspmd.comparisons.versions import VersionComparison, compare_versions
-    from gspmd.compiled.ahead_of_time import CompiledProgram, compile_for, load_compiled
-    from gspmd.costs.program_cost import CostReport, cost
+    from gspmd.compiled.ahead_of_time import compile_for, load_compiled
+    from gspmd.compiled.compiled_program import CompiledProgram
+    from gspmd.costs.cost_report import CostReport
+    from gspmd.costs.program_cost import cost
     from gspmd.explanations.explanation import Explanation, explain
     from gspmd.frontend.annotation import UNSPECIFIED, annotate, mesh_split
     from gspmd.frontend.device_mesh import DeviceMesh, make_mesh
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from gspmd.verification.verifying import NotProved
 
 _HOME = {
-    "CompiledProgram": "compiled.ahead_of_time",
+    "CompiledProgram": "compiled.compiled_program",
     "compile_for": "compiled.ahead_of_time",
     "load_compiled": "compiled.ahead_of_time",
     "UNSPECIFIED": "frontend.annotation",
@@ -79,7 +81,7 @@ _HOME = {
     "propagate": "api",
     "verify": "api",
     "Collective": "collectives",
-    "CostReport": "costs.program_cost",
+    "CostReport": "costs.cost_report",
     "cost": "costs.program_cost",
     "ReshardError": "transforms.reshard.strict",
     "PassManager": "pass_manager.manager",

@@ -76,12 +76,6 @@ class Worker:
             self._connection.close()
             self._process = None
 
-    def abandon(self) -> None:
-        """Kill the process while another thread may wait for its answer; that thread gets Died and may call `stop`."""
-        process = self._process
-        if process is not None:
-            process.kill()
-
     def written(self) -> str:
         """The output of the process on stderr since the last call started."""
         self._log.seek(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gspmd
-from gspmd.comparisons.text import opinion_lines
+from gspmd.comparisons.opinions import opinion_lines
 from gspmd.examples.common.running import lowered
 from gspmd.tools import demo
 

@@ -15,8 +15,8 @@ import gspmd
 from gspmd.comparisons import measuring, second_opinion
 from gspmd.comparisons.figures import Figures, SentAlong
 from gspmd.comparisons.increases import over_peers
+from gspmd.comparisons.opinions import opinion_lines
 from gspmd.comparisons.peers import GSPMD, PEERS, SHARDY
-from gspmd.comparisons.text import opinion_lines
 from gspmd.dialect.errors import Unsupported, UsageError
 
 SWAPPED = f"""{MESH}

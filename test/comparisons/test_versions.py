@@ -7,7 +7,7 @@ from support.compared_programs import PRODUCT
 
 import gspmd
 from gspmd.comparisons.increases import over_old
-from gspmd.comparisons.text import version_lines
+from gspmd.comparisons.versions import version_lines
 
 GATHERED = 3 * 16 * 32 * 4
 

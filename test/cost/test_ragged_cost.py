@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gspmd
-from gspmd.costs.text import report_lines
+from gspmd.costs.cost_report import report_lines
 
 PROGRAM = """
 sdy.mesh @mesh = <["x"=4]>

@@ -36,7 +36,7 @@ from gspmd.dialect.hlo_notation import parse_hlo_sharding, print_hlo_sharding
 from gspmd.dialect.hlo_sharding import REPLICATED, UNKNOWN, HloSharding, Named, Role, Tiled, TupleOf, Whole, tile
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh, parse_sharding, print_mesh, print_sharding
-from gspmd.dialect.sharding import CLOSED, OPEN, DimSharding, TensorSharding, device_tile
+from gspmd.dialect.sharding import CLOSED, OPEN, DimSharding, TensorSharding
 
 parse = parse_hlo_sharding
 _T = TypeVar("_T")
@@ -50,17 +50,22 @@ def meaning_on_mesh(sharding: TensorSharding) -> Any:
     unreduced: dict[int, tuple[int, ...]] = {}
     for position in range(mesh.size):
         device = device_at(mesh, position)
-        shards[device] = tuple(index_along(mesh, axes, position) for axes in sharding.dim_axes())
+        shards[device] = tile_at(sharding, position)
         manual[device] = (index_along(mesh, sharding.manual, position),)
         unreduced[device] = (index_along(mesh, sharding.unreduced, position),)
     return sharding.shard_counts(), tuple(sorted(shards.items())), (classes(manual), classes(unreduced))
+
+
+def tile_at(sharding: TensorSharding, position: int) -> tuple[int, ...]:
+    """The index of the shard on the device at a position of the mesh."""
+    return tuple(index_along(sharding.mesh, axes, position) for axes in sharding.dim_axes())
 
 
 def assert_agree(hlo: HloSharding, sharding: TensorSharding) -> None:
     """Device by device the same tile, and the same devices together in every role."""
     mesh, rank = sharding.mesh, sharding.rank
     for position in range(mesh.size):
-        assert hlo.shard_of(device_at(mesh, position), rank) == device_tile(sharding, position)
+        assert hlo.shard_of(device_at(mesh, position), rank) == tile_at(sharding, position)
     if isinstance(hlo.body, Whole):
         assert not any(sharding.dim_axes())
         assert sharding.manual == (mesh.all_axes() if hlo.body.role is Role.MANUAL else ())
@@ -405,7 +410,7 @@ def test_very_many_devices_cost_nothing() -> None:
     for hlo in shardings:
         sharding = to_tensor_sharding(hlo, 2, mesh)
         assert to_hlo_sharding(sharding) == hlo
-        assert device_tile(sharding, 12345678901) == hlo.shard_of(12345678901, 2)
+        assert tile_at(sharding, 12345678901) == hlo.shard_of(12345678901, 2)
 
 
 # ---- several meshes -------------------------------------------------------------------------------

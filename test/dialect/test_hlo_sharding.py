@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -232,21 +233,26 @@ def test_tiles_are_where_the_devices_stand(data: st.DataObject) -> None:
         assert sharding.shard_of(int(ids[index]), tiled.rank) == index[: tiled.rank]
 
 
+def part(sharding: HloSharding, shape: Sequence[int], device: int) -> list[tuple[int, int]]:
+    """Where what a device holds begins and ends in each dimension; the same for what is empty."""
+    index, tile = sharding.shard_of(device, len(shape)), sharding.tile_shape(shape)
+    return [(min(i * t, n), min((i + 1) * t, n)) for i, t, n in zip(index, tile, shape, strict=True)]
+
+
 @given(tilings(), st.data())
 def test_tiles_cover_the_shape(tiled: Tiled, data: st.DataObject) -> None:
     sharding = HloSharding(tiled)
     shape = tuple(data.draw(st.integers(0, 7)) for _ in range(min(tiled.rank, 3))) + (1,) * (tiled.rank - 3)
     tile = sharding.tile_shape(shape)
     assert tile == tuple(math.ceil(n / k) for n, k in zip(shape, tiled.shard_counts, strict=True))
-    boxes: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    boxes: dict[tuple[int, ...], list[tuple[int, int]]] = {}
     for device in range(math.prod(tiled.dims)):
-        offset, limit = sharding.tile_offset(shape, device), sharding.tile_limit(shape, device)
-        box = boxes.setdefault(sharding.shard_of(device, tiled.rank), (offset, limit))
-        assert box == (offset, limit)
-        assert all(0 <= a <= b <= n and b - a <= t for a, b, n, t in zip(offset, limit, shape, tile, strict=True))
+        held = part(sharding, shape, device)
+        assert boxes.setdefault(sharding.shard_of(device, tiled.rank), held) == held
+        assert all(0 <= a <= b <= n and b - a <= t for (a, b), n, t in zip(held, shape, tile, strict=True))
     seen = np.zeros(shape, int)
-    for offset, limit in boxes.values():
-        seen[tuple(slice(a, b) for a, b in zip(offset, limit, strict=True))] += 1
+    for held in boxes.values():
+        seen[tuple(slice(a, b) for a, b in held)] += 1
     assert (seen == 1).all()
 
 
@@ -260,16 +266,15 @@ def test_tile_shapes_are_those_of_xla(tiled: Tiled) -> None:
 def test_uneven_tiles_may_be_short_or_empty() -> None:
     sharding = parse("{devices=[4]<=[4]}")
     assert sharding.tile_shape((5,)) == (2,)
-    assert [sharding.tile_offset((5,), d) for d in range(4)] == [(0,), (2,), (4,), (5,)]
-    assert [sharding.tile_limit((5,), d) for d in range(4)] == [(2,), (4,), (5,), (5,)]
+    assert [part(sharding, (5,), d) for d in range(4)] == [[(0, 2)], [(2, 4)], [(4, 5)], [(5, 5)]]
 
 
 def test_a_maximal_value_is_on_its_device_only() -> None:
     sharding = parse("{maximal device=3}")
     assert sharding.tile_shape((4, 4)) == (4, 4)
-    assert sharding.tile_offset((4, 4), 3) == (0, 0)
+    assert sharding.shard_of(3, 2) == (0, 0)
     with pytest.raises(AnnotationError, match="device 2 holds nothing"):
-        sharding.tile_offset((4, 4), 2)
+        sharding.shard_of(2, 2)
 
 
 # ---- checks ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from support.dialect_strategies import index_along, meshes, tensor_shardings
 from gspmd.dialect.axes import Axis
 from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
-from gspmd.dialect.sharding import DimSharding, TensorSharding, device_tile
+from gspmd.dialect.sharding import DimSharding, TensorSharding
 
 MESH = Mesh((("x", 12), ("y", 2)))
 
@@ -43,25 +43,14 @@ def test_shards_may_be_short_or_empty() -> None:
     assert over_four.local_shape((0,)) == (0,)
 
 
-@given(tensor_shardings())
-def test_device_tile_is_the_index_along_the_axes(sharding: TensorSharding) -> None:
-    for position in range(sharding.mesh.size):
-        expected = tuple(index_along(sharding.mesh, axes, position) for axes in sharding.dim_axes())
-        assert device_tile(sharding, position) == expected
-
-
 @given(tensor_shardings(roles=("copies",)))
 def test_every_tile_is_on_equally_many_devices(sharding: TensorSharding) -> None:
-    tiles = [device_tile(sharding, position) for position in range(sharding.mesh.size)]
+    mesh, dims = sharding.mesh, sharding.dim_axes()
+    tiles = [tuple(index_along(mesh, axes, position) for axes in dims) for position in range(mesh.size)]
     counts = sharding.shard_counts()
-    copies = sharding.mesh.size // math.prod(counts)
+    copies = mesh.size // math.prod(counts)
     for index in itertools.product(*map(range, counts)):
         assert tiles.count(index) == copies
-
-
-def test_device_tile_needs_a_position_of_the_mesh() -> None:
-    with pytest.raises(AnnotationError, match="has no position 24"):
-        device_tile(TensorSharding(MESH, ()), 24)
 
 
 @given(meshes())

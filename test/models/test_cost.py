@@ -11,7 +11,8 @@ from jaxlib.mlir import ir
 from support.traced import lower, partition_as_written
 
 import gspmd
-from gspmd.costs.program_cost import CostReport, cost_of
+from gspmd.costs.cost_report import CostReport
+from gspmd.costs.program_cost import cost_of
 from gspmd.examples import decoder_lm, mlp
 
 F32 = 4

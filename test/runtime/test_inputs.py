@@ -10,7 +10,8 @@ from support.handwritten import value
 
 from gspmd.dialect.errors import InputError, UsageError
 from gspmd.dialect.mesh import Mesh
-from gspmd.runtime.inputs import perturbed, random_inputs, read_inputs, write_results
+from gspmd.output import write
+from gspmd.runtime.inputs import npz, perturbed, random_inputs, read_inputs
 from gspmd.transforms.ir.signature import ValueSignature
 
 MESH = Mesh((("x", 2),))
@@ -81,7 +82,7 @@ def test_types_that_numpy_does_not_know_survive_a_file(tmp_path: Path) -> None:
         "2": np.arange(4).astype(ml_dtypes.int4),
         "3": np.float32(2),
     }
-    write_results(path, arrays)
+    write(path, npz(arrays))
     read = read_inputs(path, values("bf16[4] [{}]", "f8E4M3FN[4] [{}]", "i4[4] [{}]", "f32[] []"))
     for array, original in zip(read, arrays.values(), strict=True):
         assert array.dtype == original.dtype
@@ -136,10 +137,10 @@ def test_files_that_are_no_archives(tmp_path: Path) -> None:
 def test_results_appear_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "r.npz"
     path.write_bytes(b"old")
-    write_results(path, {"0": np.zeros(3)})
+    write(path, npz({"0": np.zeros(3)}))
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(InputError, match=r"cannot write .*: is a directory"):
-        write_results(tmp_path, {"0": np.zeros(3)})
+        write(tmp_path, npz({"0": np.zeros(3)}))
     with pytest.raises(InputError, match=r"cannot write .*no such file"):
-        write_results(tmp_path / "none" / "r.npz", {"0": np.zeros(3)})
+        write(tmp_path / "none" / "r.npz", npz({"0": np.zeros(3)}))
     assert list(tmp_path.iterdir()) == [path]

@@ -18,7 +18,7 @@ from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import TooLarge, counted, dim, set_map
-from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.meaning.meaning import GivenLoops
 from gspmd.verification.terms import SET, TermTable
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.witness import Uninterpreted, Witness

@@ -139,12 +139,6 @@ def fewest_layers(kept: int) -> int:
     return 2 * kept + 2
 
 
-def may_have_layers(ops: Sequence[Operation]) -> bool:
-    """Whether operations with the same names and types repeat, ignoring annotations."""
-    kinds = [(op.name, *[value.type for value in (*op.operands, *op.results)]) for op in ops if op.operands]
-    return next(_runs(kinds, fewest_layers(LEAST_KEPT)), None) is not None
-
-
 def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:
     """Runs with at least this many repetitions, by period."""
     letters: dict[Hashable, int] = {}

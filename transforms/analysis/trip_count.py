@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ir.op_info import COMBINER_OF, CONSTANT
 from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ir.program import WHILE
 
@@ -59,9 +60,7 @@ def trip_count(loop: Operation) -> int | None:
     """
     condition, body = loop.regions
     compare = condition.terminator.operands[0].op
-    if compare is None or compare.name != "stablehlo.compare":
-        return None
-    if "LT" not in str(compare.attributes["comparison_direction"]):
+    if compare is None or "LT" not in str(compare.attributes.get("comparison_direction")):
         return None
     counter = _argument_number(compare.operands[0], condition)
     limit = constant_integer(compare.operands[1])
@@ -76,7 +75,7 @@ def trip_count(loop: Operation) -> int | None:
 
 def _step(value: Value, body: Block, counter: int) -> int | None:
     add = value.op
-    if add is None or add.name != "stablehlo.add":
+    if add is None or COMBINER_OF.get(add.name) != "add":
         return None
     for mine, other in ((0, 1), (1, 0)):
         if _argument_number(add.operands[mine], body) == counter:
@@ -91,7 +90,7 @@ def _argument_number(value: Value, block: Block) -> int | None:
 def constant_integer(value: Value) -> int | None:
     """The integer value of all elements of a constant; None for other values."""
     owner = value.op
-    if owner is None or owner.name != "stablehlo.constant":
+    if owner is None or owner.name != CONSTANT:
         return None
     attribute = owner.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):

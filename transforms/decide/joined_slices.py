@@ -13,8 +13,8 @@ from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import MANUAL, Op
-
-CONCATENATE, SLICE = "stablehlo.concatenate", "stablehlo.slice"
+from gspmd.transforms.ops.concatenation import concatenated_dim
+from gspmd.transforms.ops.slicing import kept_range
 
 
 def join_slices(annotated: AnnotatedProgram) -> bool:
@@ -27,9 +27,9 @@ def join_slices(annotated: AnnotatedProgram) -> bool:
 
 def _source(annotated: AnnotatedProgram, op: Op) -> int | None:
     """The value of which all operands are slices, if joining them is cheaper; else None."""
-    if op.info.name != CONCATENATE or op.info.results[0].element.startswith("!"):
+    program, dim = annotated.program, concatenated_dim(op.info)
+    if dim is None or op.info.results[0].element.startswith("!"):
         return None
-    program, dim = annotated.program, op.info.integer("dimension")
     slices = [_slice_of(annotated, value, dim) for value in op.operands]
     sources = {value if made is None else made.operands[0] for value, made in zip(op.operands, slices, strict=True)}
     if len(op.operands) < 2 or len(sources) > 1 or not any(slices):
@@ -48,10 +48,7 @@ def _slice_of(annotated: AnnotatedProgram, value: int, dim: int) -> Op | None:
     """The slice that defines a value, if it is contiguous and only along this dimension."""
     definer = annotated.program.value_def[value]
     op = annotated.program.ops[definer] if definer >= 0 else None
-    if op is None or op.info.name != SLICE or any(step != 1 for step in op.info.ints("strides")):
-        return None
-    sizes = zip(op.info.operands[0].shape, op.info.results[0].shape, strict=True)
-    return op if all(before == after for d, (before, after) in enumerate(sizes) if d != dim) else None
+    return None if op is None or kept_range(op.info, dim) is None else op
 
 
 def _axes_of(annotated: AnnotatedProgram, value: int) -> tuple[Axes, ...]:
@@ -80,9 +77,9 @@ def _axes_of(annotated: AnnotatedProgram, value: int) -> tuple[Axes, ...]:
 
 def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
     dim, context = op.info.integer("dimension"), annotated.codec.context
-    whole = annotated.program.value_type[source].shape[dim]
+    whole = (0, annotated.program.value_type[source].shape[dim])
     made = [_slice_of(annotated, value, dim) if value != source else None for value in op.operands]
-    ranges = [(s.info.ints("start_indices")[dim], s.info.ints("limit_indices")[dim]) if s else (0, whole) for s in made]
+    ranges = [(s and kept_range(s.info, dim)) or whole for s in made]
     attributes: dict[str, ir.Attribute] = {
         "call_target_name": ir.StringAttr.get(JOINED_SLICES, context),
         JOINED_DIMENSION: ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), dim),

@@ -273,10 +273,6 @@ class ValueTable:
         needs = [use for uses in self.needs.values() for use in uses]
         return sorted((*self.place.values(), *needs), key=lambda use: use.order)
 
-    def names_of(self, value: int) -> list[int]:
-        """The values that share the sharding of this one, including itself."""
-        return self.names.get(value, [value])
-
     def whole(self, value: int) -> TensorSharding:
         """The sharding of a replicated value."""
         return replicated(self.annotated.mesh, len(self.program.value_type[value].shape))

@@ -18,10 +18,9 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import Error
 from gspmd.dialect.rule import PASS_THROUGH, REDUCTION
-from gspmd.transforms.ir.op_info import InfoReader, infos_of
+from gspmd.transforms.ir.op_info import COMBINER_OF, InfoReader, infos_of
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.program import CONSTRAINT
-from gspmd.transforms.ir.reducers import REDUCER_OF
 from gspmd.transforms.ops import OPS, traits_of
 from gspmd.transforms.ops.rules import RuleBook
 
@@ -197,7 +196,7 @@ class _ReversedValues:
         if op.name == _DOT:
             return True
         operations = list(op.regions[0]) if op.name == _REDUCE else []
-        return len(operations) == 2 and operations[0].name in REDUCER_OF
+        return len(operations) == 2 and operations[0].name in COMBINER_OF
 
     def _left(self, op: Operation) -> _Dims:
         """The dimensions that a reversal must still reverse."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from jaxlib.mlir import ir
 
+from gspmd.transforms.ir.collective_groups import TRANSFERS
 from gspmd.transforms.ir.op_info import CUSTOM_CALL, OpInfo
 from gspmd.transforms.ir.operations import Attribute, Operation
 from gspmd.transforms.parsing.attribute_text import text_of
@@ -22,9 +23,6 @@ ONE_CALLS = frozenset(
 
 EACH_CALLS = frozenset(f"xla_ffi_partitioned_python_{platform}_callback" for platform in _PLATFORMS)
 """Targets of custom calls that run on every device, with its shards of the operands."""
-
-TRANSFERS = frozenset({"stablehlo.send", "stablehlo.recv"})
-"""The form of callbacks that JAX emits for TPUs: operands are sent to the host, results received from it."""
 
 
 def is_callback(op: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""Which operations are collectives, and which of their attributes has the device groups.
+"""Which operations devices meet in or depend on, and where each of them names the devices that take part.
 
 StableHLO has no operation for a ragged all-to-all: it is a custom call with the groups in its configuration.
 """
@@ -19,6 +19,11 @@ COLLECTIVES = FLAGGED | {
     "stablehlo.collective_broadcast",
     "stablehlo.collective_permute",
 }
+PARTITION_ID = "stablehlo.partition_id"
+DEVICE_IDS = frozenset({PARTITION_ID, "stablehlo.replica_id"})
+"""What differs by device."""
+TRANSFERS = frozenset({"stablehlo.send", "stablehlo.recv"})
+"""What moves a value between two devices, or between a device and the host, as JAX writes callbacks for TPUs."""
 _PAIRS, _CHANNEL = "source_target_pairs", "channel_handle"
 
 

@@ -6,7 +6,7 @@ and operations that run on the host a frontend attribute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jaxlib.mlir import ir
 
@@ -20,14 +20,6 @@ DEVICE = "device"
 _FRONTEND, _PLACEMENT, _COMPUTE = "mhlo.frontend_attributes", "_xla_buffer_placement", "_xla_compute_type"
 _PLACING = "annotate_device_placement"
 _FIXED = {"MoveToHost": "pinned_host", "MoveToDevice": DEVICE}
-# Operations with the result in the memory of their first operand.
-_STAYING = {
-    "stablehlo.reshape",
-    "stablehlo.transpose",
-    "stablehlo.slice",
-    "stablehlo.dynamic_slice",
-    "stablehlo.dynamic_update_slice",
-}
 
 
 def is_host(kind: str | None) -> bool:
@@ -82,9 +74,9 @@ def says_host(program: Program) -> bool:
 class HostValues:
     """The values of a function in host memory, with their memory kinds; forwarded values are included."""
 
-    def __init__(self, function: Operation, staying: Iterable[str] = ()) -> None:
-        """`staying` are further operations with the result in the memory of the operand."""
-        self._staying = _STAYING | set(staying)
+    def __init__(self, function: Operation, stays: Callable[[str], bool]) -> None:
+        """`stays` says of which operations, by name, the result is in the memory of their first operand."""
+        self._stays = stays
         self.kinds: dict[Value, str] = {}
         block = function.regions[0]
         for argument, entry in zip(
@@ -105,7 +97,7 @@ class HostValues:
             self._set(op.results, kind)
         elif _frontend(op, _COMPUTE) == "host":
             self._set(op.results, "pinned_host")
-        elif name in self._staying:
+        elif self._stays(name):
             self._set(op.results, self.kinds.get(op.operands[0]))
         elif name == BARRIER:
             self._hand_on(op.operands, op.results)

@@ -15,6 +15,17 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.attribute_text import text_of
 
 CUSTOM_CALL = "stablehlo.custom_call"
+CONSTANT, BROADCAST = "stablehlo.constant", "stablehlo.broadcast_in_dim"
+COMBINER_OF = {
+    "stablehlo.add": "add",
+    "stablehlo.multiply": "mul",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+    "stablehlo.and": "and",
+    "stablehlo.or": "or",
+    "stablehlo.xor": "xor",
+}
+"""What operations that reducers are made of combine by."""
 
 
 class ManualScope(enum.Enum):
@@ -171,20 +182,8 @@ def _plain_reductions(block: Block, ops: list[Operation]) -> list[Operation] | N
     return [*ordered, terminator]
 
 
-_COMBINERS = {
-    "stablehlo.add": "add",
-    "stablehlo.multiply": "mul",
-    "stablehlo.maximum": "max",
-    "stablehlo.minimum": "min",
-}
-_BOOLEAN_COMBINERS = {
-    "stablehlo.add": "or",
-    "stablehlo.multiply": "and",
-    "stablehlo.maximum": "or",
-    "stablehlo.minimum": "and",
-    "stablehlo.and": "and",
-    "stablehlo.or": "or",
-}
+_ALL_REDUCED = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+_BOOLEANS_ALL_REDUCED = {"add": "or", "mul": "and", "max": "or", "min": "and", "and": "and", "or": "or"}
 
 
 def combiners(info: OpInfo) -> tuple[str, ...] | None:
@@ -193,7 +192,7 @@ def combiners(info: OpInfo) -> tuple[str, ...] | None:
     XLA has no bitwise all-reduce of integers, and only `and` and `or` for booleans.
     """
     found = [
-        (_BOOLEAN_COMBINERS if type_.element == "i1" else _COMBINERS).get(name)
+        (_BOOLEANS_ALL_REDUCED if type_.element == "i1" else _ALL_REDUCED).get(COMBINER_OF.get(name, ""))
         for name, type_ in zip(reducers(info), info.results, strict=False)
     ]
     known = tuple(combiner for combiner in found if combiner is not None)

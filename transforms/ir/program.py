@@ -12,15 +12,18 @@ import functools
 from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.transforms.ir import operations
 from gspmd.transforms.ir.modules import codec_of, main_function
-from gspmd.transforms.ir.op_info import ManualScope, OpInfo, infos_of
+from gspmd.transforms.ir.op_info import BROADCAST, CONSTANT, ManualScope, OpInfo, infos_of
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType
 
 WHILE, BARRIER = "stablehlo.while", "stablehlo.optimization_barrier"
-CALLS = ("func.call", "stablehlo.composite")
+COMPOSITE = "stablehlo.composite"
+CALLS = ("func.call", COMPOSITE)
 CONTROL_FLOW = frozenset({WHILE, "stablehlo.case", "stablehlo.if"})
 MANUAL = "sdy.manual_computation"
-SPLITTABLE = frozenset({"stablehlo.constant", "stablehlo.iota"})
+ENDS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
+"""What ends a block."""
+SPLITTABLE = frozenset({CONSTANT, "stablehlo.iota"})
 CONSTRAINT = "sdy.sharding_constraint"
 GROUP = "sdy.sharding_group"
 PROPAGATION_BARRIER = "sdy.propagation_barrier"
@@ -127,9 +130,7 @@ class Program:
         control = name in CONTROL_FLOW or name == MANUAL
         info = self._infos(op, tuple([value.type for value in op.operands]), not control, self._scope)
         node = Op(len(ops), op, info, operands, [], [self._use(v) for v in operands], [], [])
-        node.splittable = name in SPLITTABLE or (
-            name == "stablehlo.broadcast_in_dim" and self._is_scalar_constant(operands[0])
-        )
+        node.splittable = name in SPLITTABLE or (name == BROADCAST and self._is_scalar_constant(operands[0]))
         ops.append(node)
         for value in op.results:
             number = self._add_value(value, node.index, None)

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
+from gspmd.transforms.ir.op_info import BROADCAST, COMBINER_OF, CONSTANT
 from gspmd.transforms.ir.operations import Value
 
 Number: TypeAlias = int | float | str
@@ -18,16 +19,7 @@ Number: TypeAlias = int | float | str
 Fill: TypeAlias = Value | Number
 """The fill for missing elements: a scalar value, or a number or word for `splat`."""
 
-_OPERATIONS = {
-    "add": "stablehlo.add",
-    "mul": "stablehlo.multiply",
-    "max": "stablehlo.maximum",
-    "min": "stablehlo.minimum",
-    "and": "stablehlo.and",
-    "or": "stablehlo.or",
-    "xor": "stablehlo.xor",
-}
-REDUCER_OF = {operation: combiner for combiner, operation in _OPERATIONS.items()}
+_OPERATIONS = {combiner: operation for operation, combiner in COMBINER_OF.items()}
 _IDENTITIES: dict[str, Number] = {
     "add": -0.0, "mul": 1, "max": "lowest", "min": "highest", "and": "ones", "or": 0, "xor": 0,
 }  # fmt: skip
@@ -63,7 +55,7 @@ def is_one_number(value: Value) -> bool:
 
 
 def _broadcast_from(value: Value) -> Value:
-    while value.op is not None and value.op.name == "stablehlo.broadcast_in_dim":
+    while value.op is not None and value.op.name == BROADCAST:
         value = value.op.operands[0]
     return value
 
@@ -88,7 +80,7 @@ def splat(type_: ir.Type, value: Number) -> ir.Attribute:
 def is_splat(value: Value, word: Number) -> bool:
     """Whether a value is the splat constant of this number or word; False for complex ones."""
     op = value.op
-    if op is None or op.name != "stablehlo.constant":
+    if op is None or op.name != CONSTANT:
         return False
     found = op.attributes["value"]  # which the bindings cannot read if it is complex
     return isinstance(found, ir.DenseElementsAttr) and bool(found == splat(found.type, word))

@@ -17,7 +17,7 @@ from gspmd.dialect.errors import AnnotationError, Unsupported
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes
 from gspmd.transforms.ir.annotated import AnnotatedProgram
-from gspmd.transforms.ir.collective_groups import FLAGGED, groups_of, has_channel, is_collective
+from gspmd.transforms.ir.collective_groups import DEVICE_IDS, FLAGGED, groups_of, has_channel, is_collective
 from gspmd.transforms.ir.collective_notes import notes
 from gspmd.transforms.ir.groups import check_partitions, replica_groups
 from gspmd.transforms.ir.manual import check_free, ops_in_regions
@@ -29,8 +29,6 @@ from gspmd.transforms.parsing.mlir import located
 
 Ids = npt.NDArray[np.int64]
 
-_DEVICE = {"stablehlo.partition_id", "stablehlo.replica_id"}
-
 
 def check_manual(annotated: AnnotatedProgram) -> None:
     """Check manual computations, and annotate their collectives with axes and cause.
@@ -41,7 +39,7 @@ def check_manual(annotated: AnnotatedProgram) -> None:
     shardings over manual axes.
     """
     program, mesh = annotated.program, annotated.mesh
-    sought = _DEVICE | {MANUAL}
+    sought = DEVICE_IDS | {MANUAL}
     if not any(op.info.name in sought or is_collective(op.ir) for op in program.ops):
         return
     for op, held, _ in ops_in_regions(program, annotated.codec, mesh):
@@ -49,7 +47,7 @@ def check_manual(annotated: AnnotatedProgram) -> None:
         if is_collective(op.ir):
             with located(op.ir):
                 _check_collective(op.ir, name, held, mesh)
-        elif name in _DEVICE:
+        elif name in DEVICE_IDS:
             with located(op.ir):
                 _check_device(held, mesh)
         elif held:

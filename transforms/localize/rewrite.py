@@ -15,8 +15,7 @@ from gspmd.transforms.emit.ragged_exchange import as_equal_shares
 from gspmd.transforms.exchange.step import ShardedValue
 from gspmd.transforms.exchange.step_notation import STEPS, read_step
 from gspmd.transforms.ir.annotated import AnnotatedModule
-from gspmd.transforms.ir.callbacks import TRANSFERS
-from gspmd.transforms.ir.collective_groups import COLLECTIVES
+from gspmd.transforms.ir.collective_groups import COLLECTIVES, TRANSFERS
 from gspmd.transforms.ir.manual import read_region
 from gspmd.transforms.ir.memory_spaces import host_computation
 from gspmd.transforms.ir.modules import declare_types

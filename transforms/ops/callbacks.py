@@ -14,7 +14,8 @@ from gspmd.dialect.own_attributes import CALL_DEVICE
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder
 from gspmd.transforms.emit.carriers import carried, carriers, delivered
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.callbacks import EACH_CALLS, ONE_CALLS, TRANSFERS, is_host_transfer
+from gspmd.transforms.ir.callbacks import EACH_CALLS, ONE_CALLS, is_host_transfer
+from gspmd.transforms.ir.collective_groups import TRANSFERS
 from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.operations import Operation, Value
 from gspmd.transforms.ir.types import TensorType

@@ -23,8 +23,14 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, Shardings, op_table
 from gspmd.transforms.ops.traits import MOVED, Traits
 
+CONCATENATE = "stablehlo.concatenate"
 # An operand with at most this fraction of the dimension is small.
 _SMALL = 4
+
+
+def concatenated_dim(info: OpInfo) -> int | None:
+    """The dimension along which an operation concatenates; None of others."""
+    return info.integer("dimension") if info.name == CONCATENATE else None
 
 
 def concatenate_rule(info: OpInfo) -> OpShardingRule:
@@ -178,7 +184,7 @@ def localize_joined_slices(op: LocalOp) -> None:
 OPS = op_table(
     [
         OpDef(
-            "stablehlo.concatenate",
+            CONCATENATE,
             concatenate_rule,
             localize_concatenate,
             others=other_concatenate_rules,

@@ -233,13 +233,13 @@ OPS = op_table(
             "stablehlo.dynamic_slice",
             dynamic_slice_rule,
             localize_dynamic_slice,
-            traits=Traits(linear=((0,),), flops=MOVED, looks_up=True),
+            traits=Traits(linear=((0,),), flops=MOVED, stays_on_host=True, looks_up=True),
         ),
         OpDef(
             "stablehlo.dynamic_update_slice",
             dynamic_update_slice_rule,
             localize_dynamic_update_slice,
-            traits=Traits(linear=((0, 1),), flops=MOVED, in_place=True, update=1),
+            traits=Traits(linear=((0, 1),), flops=MOVED, stays_on_host=True, in_place=True, update=1),
         ),
     ]
 )

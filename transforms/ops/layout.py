@@ -216,14 +216,17 @@ OPS = op_table(
         OpDef(
             "stablehlo.transpose",
             transpose_rule,
-            traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, fusion=Fusion.WITH_USER),
+            traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, stays_on_host=True, fusion=Fusion.WITH_USER),
         ),
         OpDef(
             "stablehlo.reshape",
             reshape_rule,
             localize_reshape,
             others=other_reshape_rules,
-            traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, evaluate=the_same, view=True),
+            in_loops=iterated_reshape_rule,
+            traits=Traits(
+                rearranges=True, linear=((0,),), flops=MOVED, evaluate=the_same, view=True, stays_on_host=True
+            ),
         ),
     ]
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING
 
 from gspmd.dialect.errors import InternalError
@@ -38,6 +38,9 @@ class OpDef:
     An operation that moves its elements between devices in any case may accept shardings that do not fit the rule:
     `any_shards` returns the accepted shardings closest to the given ones, if there are any.
 
+    `in_loops` gives another rule for where a loop takes one element after the other of some dimensions of the result,
+    None where it is the same.
+
     `traits` are its other properties: what it computes, how it uses memory, when and where it may run.
     """
 
@@ -47,6 +50,7 @@ class OpDef:
     replicable: bool = True
     others: OtherRules | None = None
     any_shards: Callable[[OpInfo, Shardings], Shardings | None] | None = None
+    in_loops: Callable[[OpInfo, Set[int]], OpShardingRule | None] | None = None
     traits: Traits = PLAIN
 
     def takes_any(self, info: OpInfo, shardings: Shardings) -> bool:

@@ -12,9 +12,9 @@ from gspmd.dialect.rule import PERMUTATION, REDUCTION, OpShardingRule, RuleBuild
 from gspmd.transforms.emit.bodies import inline_body, op_with_body
 from gspmd.transforms.emit.emitter import INDEX
 from gspmd.transforms.emit.local_op import LocalOp
-from gspmd.transforms.ir.op_info import OpInfo, combiner, reducers
+from gspmd.transforms.ir.op_info import COMBINER_OF, OpInfo, combiner, reducers
 from gspmd.transforms.ir.operations import Value
-from gspmd.transforms.ir.reducers import REDUCER_OF, Fill, identity_of, is_identity, reducer_operation
+from gspmd.transforms.ir.reducers import Fill, identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import Flops, Fusion, Traits
@@ -71,7 +71,7 @@ def _neutral(op: LocalOp) -> Sequence[Fill] | None:
     times.
     """
     inits = op.operands[len(op.info.results) :]
-    names = [REDUCER_OF.get(name) for name in reducers(op.info)]
+    names = [COMBINER_OF.get(name) for name in reducers(op.info)]
     if names and None not in names:
         return [identity_of(name) for name in names if name]
     return inits if set(op.info.body) <= _CHOOSING else None

@@ -29,8 +29,19 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ops.op_definition import OpDef, op_table, unless_partial
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
+SLICE = "stablehlo.slice"
 # An operand with at most this fraction of the dimension is small.
 _SMALL = 4
+
+
+def kept_range(info: OpInfo, dim: int) -> tuple[int, int] | None:
+    """What a slice keeps of a dimension, if it cuts no other, and leaves nothing out in between; None of all else."""
+    if info.name != SLICE or any(step != 1 for step in info.ints("strides")):
+        return None
+    sizes = zip(info.operands[0].shape, info.results[0].shape, strict=True)
+    if any(before != after for d, (before, after) in enumerate(sizes) if d != dim):
+        return None
+    return info.ints("start_indices")[dim], info.ints("limit_indices")[dim]
 
 
 def slice_rule(info: OpInfo) -> OpShardingRule:
@@ -256,11 +267,11 @@ def localize_reverse(op: LocalOp) -> None:
 OPS = op_table(
     [
         OpDef(
-            "stablehlo.slice",
+            SLICE,
             slice_rule,
             localize_slice,
             others=other_slice_rules,
-            traits=Traits(linear=((0,),), flops=MOVED, fusion=Fusion.WITH_USER),
+            traits=Traits(linear=((0,),), flops=MOVED, stays_on_host=True, fusion=Fusion.WITH_USER),
         ),
         OpDef(
             "stablehlo.pad",

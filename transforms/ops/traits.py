@@ -41,18 +41,22 @@ class Traits:
     operands may be swapped. `flops`: its arithmetic; None if unknown. `evaluate`: its evaluator for integers, if any.
 
     Memory:
-    `view`: every result is another name of the operand with the same number.
-    `placement`: it only sets the memory or the layout of its operand.
-    `in_place`: the result can overwrite an operand of its size, as fused operations always can.
-    `fusion`: how it is fused; None if it is not.
-    `looks_up`: it reads only as many elements of its first operand as its result has.
-    `update`: the operand, counted from the end if negative, whose elements replace some elements of the first one.
+    `view`: every result is the operand of the same number by another name.
+    `placement`: it only says of its operand where that is to be, or how it is laid out there.
+    `stays_on_host`: of an operand in a host's memory it makes a result there, as XLA does.
+    `in_place`: the result can take the memory of an operand of its size, which fused operations always can.
+    `fusion`: how it is fused with others, None if it is not.
+    `looks_up`: of its first operand only as many elements are read as there are in the result.
+    `update`: the operand, counted from the end if negative, whose elements take the place of some of the first's.
 
-    Execution:
-    `pure`: the results depend only on the operands (for a collective, on those of all its devices), so it may be moved,
-    repeated or removed. `effects`: it must run even if its results are empty or absent, and on the devices for which it
-    was written. `communicates`: it is a collective. `diverges`: the results may differ by device for equal operands. A
-    collective that does not diverge has equal results for different operands.
+    When and where it runs:
+    `pure`: the results depend on the operands alone (of a collective, on those of all its devices), so that it may run
+    at another time, again, or never.
+    `effects`: it is done even where its results have no elements, or are none, and by the devices that it was
+    written for.
+    `communicates`: devices meet in it.
+    `diverges`: the results may differ by device where the operands do not. What communicates and does not diverge makes
+    the same of what differs.
     """
 
     elementwise: bool = False
@@ -64,6 +68,7 @@ class Traits:
     evaluate: Evaluate | None = None
     view: bool = False
     placement: bool = False
+    stays_on_host: bool = False
     in_place: bool = False
     fusion: Fusion | None = None
     looks_up: bool = False

@@ -22,9 +22,9 @@ from gspmd.transforms.ir.collective_groups import pairs_of
 from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.groups import reach_of, replica_groups
 from gspmd.transforms.ir.modules import codec_of, context_of, main_function
+from gspmd.transforms.ir.op_info import COMBINER_OF
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
-from gspmd.transforms.ir.reducers import REDUCER_OF
 from gspmd.transforms.optimize.tidy import tidy
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.diagnostics import remark
@@ -99,7 +99,7 @@ class LocalCollective:
             return None
         if {*operations[0].operands} != {*block.arguments}:
             return None
-        return REDUCER_OF.get(operations[0].name)
+        return COMBINER_OF.get(operations[0].name)
 
     @property
     def bytes(self) -> float:

@@ -33,12 +33,12 @@ class FlowNetwork:
     def source_side(self, source: int, sink: int) -> list[bool]:
         """Whether each node is on the source side of a minimum cut; the smallest such side."""
         while True:
-            level = self._levels(source, sink)
+            level = self._levels(source)
             if level[sink] < 0:
                 return [one >= 0 for one in level]
             self._fill(source, sink, level)
 
-    def _levels(self, source: int, sink: int) -> list[int]:
+    def _levels(self, source: int) -> list[int]:
         """The distance from the source along edges with residual capacity; -1 if unreachable."""
         level = [-1] * len(self._edges)
         level[source] = 0

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.mesh import Mesh
@@ -19,6 +18,7 @@ from gspmd.transforms.analysis.divergence import NOWHERE, replicated_axes
 from gspmd.transforms.emit.builder import bytes_of
 from gspmd.transforms.ir.boundary_orders import BoundaryOrders, DeviceIds
 from gspmd.transforms.ir.callbacks import is_callback
+from gspmd.transforms.ir.collective_groups import kind_of, pairs_of
 from gspmd.transforms.ir.groups import Ids
 from gspmd.transforms.ir.op_info import has_side_effect
 from gspmd.transforms.ir.program import Op, Program
@@ -156,9 +156,9 @@ def read_by(op: Op) -> Iterator[int]:
 
 def _senders(op: Op, mesh: Mesh) -> Ids | None:
     """For each device: the sender of a permute; None unless the operation permutes all devices."""
-    if op.info.name != "stablehlo.collective_permute":
+    if kind_of(op.ir) != "collective_permute":
         return None
-    pairs = np.array(ir.DenseIntElementsAttr(op.ir.attributes["source_target_pairs"]), np.int64).reshape(-1, 2)
+    pairs = pairs_of(op.ir)
     if len(pairs) != mesh.size:
         return None
     found = np.empty(mesh.size, np.int64)

@@ -10,15 +10,13 @@ from jaxlib.mlir import ir
 from gspmd.dialect.group_axes import names_axes, read_group_axes, write_group_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.emit.collective_builder import Cause, CollectiveBuilder
-from gspmd.transforms.ir.collective_groups import groups_of, is_collective, set_groups
+from gspmd.transforms.ir.collective_groups import PARTITION_ID, groups_of, is_collective, set_groups
 from gspmd.transforms.ir.groups import renamed_groups
 from gspmd.transforms.ir.modules import codec_of, context_of, create_mesh, free_symbol, main_function
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op
 from gspmd.transforms.order.moves import moving
 from gspmd.transforms.order.placed import FIXED, OrderGraph
-
-_PARTITION = "stablehlo.partition_id"
 
 
 class OrderRewriter:
@@ -62,7 +60,7 @@ class OrderRewriter:
             self._set(op.ir, index, value, order, top, op.info.name)
         if order != FIXED and is_collective(op.ir):
             self._rename(op.ir, order)
-        elif op.info.name == _PARTITION and order != FIXED:
+        elif op.info.name == PARTITION_ID and order != FIXED:
             self._point(op.ir)
             op.ir.replace([self.build.partition_named(self.moves.origin(order))])
         for block in op.regions:
@@ -125,7 +123,7 @@ class OrderRewriter:
     def _remake(self, value: int, order: int, before: Operation) -> Value:
         """A value computed from constants and the partition id, for the devices of an order."""
         op = self.program.ops[self.program.value_def[value]]
-        if op.info.name == _PARTITION:
+        if op.info.name == PARTITION_ID:
             self._point(before)
             return self.build.partition_named(self.moves.origin(order))
         operands = [self._value(operand, order, before, "") for operand in op.operands]

@@ -1,6 +1,6 @@
-"""Diagnostics of passes: remarks and warnings of gspmd and MLIR, in one stream.
+"""Diagnostics of passes: remarks of ours and MLIR's own, in one stream.
 
-MLIR's Python bindings let a pass emit only errors, so everything else goes through `remark` and `warning`.
+MLIR's Python bindings let a pass emit errors only, so what is not an error goes through `remark`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,7 @@ def as_error(diagnostic: Diagnostic, kind: type[Error]) -> Error:
 
 def remark(op: Located, message: str) -> None:
     """Emit a remark on an operation, which needs no action."""
-    send(_about(op, Severity.REMARK, message))
-
-
-def warning(op: Located, message: str) -> None:
-    """Emit a warning on an operation, which probably needs action."""
-    send(_about(op, Severity.WARNING, message))
+    send(Diagnostic(Severity.REMARK, f"'{op.name}' op {message}", source_location(op.location)))
 
 
 @contextlib.contextmanager
@@ -53,10 +48,6 @@ def listening(sink: Sink, context: ir.Context) -> Iterator[None]:
     finally:
         context.emit_error_diagnostics = before
         handler.detach()
-
-
-def _about(op: Located, severity: Severity, message: str) -> Diagnostic:
-    return Diagnostic(severity, f"'{op.name}' op {message}", source_location(op.location))
 
 
 def _from_mlir(diagnostic: ir.Diagnostic) -> Diagnostic:

@@ -10,13 +10,11 @@ from gspmd.dialect.sharding import TensorSharding, unknown
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.program import BARRIER, CONSTRAINT, GROUP, MANUAL, PROPAGATION_BARRIER, WHILE, Body, Op
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.ops.layout import iterated_reshape_rule
+from gspmd.transforms.ops import OPS
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.propagate.iterations import iterated_dims
 from gspmd.transforms.propagate.solver import Node
-
-RESHAPE = "stablehlo.reshape"
 
 
 @dataclasses.dataclass(slots=True)
@@ -139,8 +137,9 @@ class GraphBuilder:
                 self.asked[slot] = returned
 
     def _rule(self, op: Op) -> int:
-        iterated = self.iterated.get(op.result_slots[0]) if op.info.name == RESHAPE else None
-        around = iterated_reshape_rule(op.info, iterated) if iterated else None
+        iterated = self.iterated.get(op.result_slots[0]) if op.result_slots else None
+        row = OPS.get(op.info.name) if iterated else None
+        around = row.in_loops(op.info, iterated) if iterated and row and row.in_loops else None
         return self.rules.of_op(op.info, op.ir) if around is None else self.rules.number(around)
 
     def _join_returned(self, block: Body, op: Op) -> None:

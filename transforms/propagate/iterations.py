@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gspmd.transforms.ir.program import WHILE, Body, Program
-
-_SLICE = "stablehlo.dynamic_slice"
+from gspmd.transforms.ops import traits_of
 
 
 def iterated_dims(program: Program) -> dict[int, set[int]]:
@@ -24,7 +23,7 @@ def _taken(block: Body) -> dict[int, set[int]]:
     """By slot, the dimensions of which only slices in the block read one element each."""
     found: dict[int, set[int]] = {}
     for op in block.ops:
-        if op.info.name == _SLICE:
+        if traits_of(op.info.name).looks_up and op.info.operands[0].rank == op.info.results[0].rank:
             shapes = zip(op.info.operands[0].shape, op.info.results[0].shape, strict=True)
             cut = {dim: window for dim, (size, window) in enumerate(shapes) if window != size}
             if set(cut.values()) == {1}:

@@ -10,9 +10,9 @@ import math
 
 from gspmd.transforms.emit.bodies import mapped
 from gspmd.transforms.emit.builder import Builder
-from gspmd.transforms.ir.op_info import InfoReader, reducers
+from gspmd.transforms.ir.op_info import COMBINER_OF, InfoReader, reducers
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.reducers import REDUCER_OF, identity_of, is_identity, reducer_operation
+from gspmd.transforms.ir.reducers import identity_of, is_identity, reducer_operation
 from gspmd.transforms.ir.types import TensorType
 
 REDUCE = "stablehlo.reduce"
@@ -37,7 +37,7 @@ def count_once(build: Builder, op: Operation) -> None:
 
 def _combiners(op: Operation, types: list[TensorType]) -> list[str]:
     """The reducer of every operand; none where the body does anything else."""
-    found = [REDUCER_OF.get(name) for name in reducers(InfoReader()(op, tuple(types)))]
+    found = [COMBINER_OF.get(name) for name in reducers(InfoReader()(op, tuple(types)))]
     known = [name for name in found if name is not None]
     return known if len(known) == len(found) else []
 

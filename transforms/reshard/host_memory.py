@@ -10,12 +10,13 @@ from gspmd.transforms.ir.annotated import AnnotatedModule
 from gspmd.transforms.ir.memory_spaces import DEVICE, HostValues, is_host, place, placed_in
 from gspmd.transforms.ir.modules import FUNCTION
 from gspmd.transforms.ir.operations import Operation, Point, Value
+from gspmd.transforms.ops import traits_of
 
 
 def reshard_on_devices(module: Operation) -> None:
     """Move every value that a collective takes from host memory to the devices, and the result back."""
     annotated = AnnotatedModule(module)
-    hosts = HostValues(annotated.function, STEPS)
+    hosts = HostValues(annotated.function, lambda name: name in STEPS or traits_of(name).stays_on_host)
     for value in list(hosts.kinds):
         if not _is_made_by_collective(value):
             for user in value.users:

@@ -22,6 +22,7 @@ from gspmd.transforms.ir.modules import (
     main_function,
     mesh_operations,
 )
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Operation, Point
 from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.transforms.ir.reading import model_of
@@ -83,7 +84,7 @@ def _become_call(op: Operation, codec: SdyCodec) -> None:
     """A constraint as the custom call that GSPMD has for it, which names the dimensions that stay open."""
     sharding = codec.read(op.attributes["sharding"])
     attributes = {"call_target_name": ir.StringAttr.get("Sharding"), _MHLO: _attribute(sharding)}
-    call = Operation("stablehlo.custom_call", op.operands, [op.result.type], attributes, op.location)
+    call = Operation(CUSTOM_CALL, op.operands, [op.result.type], attributes, op.location)
     call.insert(Point.at(op))
     if opened := [i for i, dim in enumerate(sharding.dims) if dim.is_open]:
         call.attributes["backend_config"] = ir.StringAttr.get(f"unspecified_dims={opened}".replace(" ", ""))

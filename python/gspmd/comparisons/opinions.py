@@ -1,21 +1,26 @@
-"""What partitioners made of one program, side by side."""
+"""What partitioners made of one program, side by side; as text and JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gspmd.checks.verdicts import CheckReport
-from gspmd.comparisons.figures import Figures, SentAlong
+from gspmd.comparisons.figures import COMPARED, Figures, SentAlong
 from gspmd.comparisons.measuring import OURS
+from gspmd.comparisons.text import NONE, columns, figure_rows, line_text, narrow_table, what_is_sent
 from gspmd.dialect.mesh import Mesh
+from gspmd.tables import bad, fitted, good
+from gspmd.text_report import bytes_text, mesh_text
 from gspmd.verification.verdicts import Verdict, Verification
 
 NOT_RUN = "it was not to be run"
 """Why results are not compared where nobody asked for it."""
 NOT_ASKED = "it was not to be proved"
 """The same of proofs."""
+_CAUSES = 4  # of ours for one line
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,9 +105,6 @@ class SecondOpinion:
 
     def __str__(self) -> str:
         """The text that `gspmd compare` prints."""
-        from gspmd.comparisons.text import opinion_lines
-        from gspmd.tables import fitted
-
         return "\n".join(fitted(opinion_lines(self)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,3 +124,99 @@ class SecondOpinion:
                 for each in self.differences
             ],
         }
+
+
+def opinion_lines(found: SecondOpinion, most: int = 10) -> list[str]:
+    """What the partitioners made of the program, side by side, and the `most` lines that are farthest apart."""
+    opinions = found.opinions
+    rows = [("", *(opinion.partitioner for opinion in opinions))]
+    rows.append(("results", *map(_verdict, opinions)))
+    if any(opinion.unproved != NOT_ASKED for opinion in opinions):
+        rows.append(("for all inputs", *map(_proof, opinions)))
+    figures = [opinion.figures for opinion in opinions]
+    rows += _won(figure_rows(figures), figures)
+    lines = [
+        f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}",
+        "",
+        *narrow_table(rows, range(1, len(rows[0]))),
+    ]
+    for opinion in opinions:
+        lines += _remarks(opinion)
+    if found.differences:
+        lines += ["", "where they differ, as sent by a device:"]
+        for difference in found.differences[:most]:
+            lines += _difference_lines(difference)
+        if len(found.differences) > most:
+            lines.append(f"  ... and {len(found.differences) - most} more lines")
+    elif sum(opinion.figures is not None for opinion in opinions) > 1:
+        lines += ["", "all send the same for every line"]
+    return lines
+
+
+def _won(rows: Iterable[tuple[str, ...]], sides: Sequence[Figures | None]) -> Iterator[tuple[str, ...]]:
+    """The rows, with the least of each figure standing out, unless all are alike."""
+    figures = {label: [of(side) if side is not None else None for side in sides] for label, of in COMPARED.values()}
+    for label, *cells in rows:
+        values = figures.get(label, [])
+        known = [value for value in values if value is not None]
+        least = min(known) if known and min(known) < max(known) else None
+        won = [least is not None and value == least for value in values] or [False] * len(cells)
+        yield (label, *(good(cell) if is_best else cell for cell, is_best in zip(cells, won, strict=True)))
+
+
+def _verdict(opinion: Opinion) -> str:
+    if opinion.figures is None:
+        return opinion.failure.partition(" ")[0].rstrip(":") or NONE
+    if opinion.results is None:
+        return "not run"
+    return "agree" if opinion.results.passed else bad("DIFFER")
+
+
+def _proof(opinion: Opinion) -> str:
+    """What is known of all inputs."""
+    if opinion.figures is None:
+        return NONE
+    return opinion.verification.verdict.value if opinion.verification is not None else "not judged"
+
+
+def _remarks(opinion: Opinion) -> list[str]:
+    """Why there is nothing to see of a partitioner, or what is wrong with its results."""
+    unchecked = opinion.unchecked if opinion.unchecked != NOT_RUN else ""
+    said = opinion.failure or (f"is not compared: {unchecked}" if unchecked else "")
+    lines = [f"{opinion.partitioner} {said}"] if said else []
+    lines += [
+        f"{opinion.partitioner}: result {result.name or result.index} differs: {result.reason}"
+        for result in (opinion.results.results if opinion.results is not None else ())
+        if not result.passed
+    ]
+    lines += [f"{opinion.partitioner} is not judged: {opinion.unproved}"] if _is_open(opinion) else []
+    if opinion.verification is not None:
+        lines += [f"{opinion.partitioner}: {line}" for line in opinion.verification.reasons()]
+    wrapped = [part for line in lines for part in textwrap.wrap(line, columns(), subsequent_indent="  ")]
+    return ["", *wrapped] if wrapped else []
+
+
+def _is_open(opinion: Opinion) -> bool:
+    return opinion.figures is not None and opinion.unproved not in ("", NOT_ASKED)
+
+
+def _difference_lines(difference: LineDifference) -> list[str]:
+    lines = [f"  {line_text(difference.line) or 'of unknown lines'}"]
+    rows = []
+    for name, sent in difference.sent.items():
+        total = bytes_text(sum(each.bytes for each in sent))
+        rows.append((name, total, "; ".join(_counted(sent)) or "nothing"))
+    lines += [f"  {line}" for line in narrow_table(rows, (1,), 2)]
+    for cause in difference.causes[:_CAUSES]:
+        text = f"gspmd, because {cause.replace('stablehlo.', '')}"
+        lines += textwrap.wrap(text, columns(), initial_indent=" " * 4, subsequent_indent=" " * 6)
+    more = len(difference.causes) - _CAUSES
+    return [*lines, f"    ... and {more} more causes"] if more > 0 else lines
+
+
+def _counted(sent: Iterable[SentAlong]) -> list[str]:
+    """`2 all_reduce over x`, whatever they are there for."""
+    numbers: dict[str, int] = {}
+    for each in sent:
+        numbers[what_is_sent(each)] = numbers.get(what_is_sent(each), 0) + each.number
+    return [f"{number} {what}" if number > 1 else what for what, number in numbers.items()]

@@ -12,12 +12,15 @@ from typing import Any
 from gspmd import api
 from gspmd.checks.running import Stage
 from gspmd.collectives import Collective
-from gspmd.comparisons.figures import Figures, SentAlong, sent_by
+from gspmd.comparisons.figures import COMPARED, Figures, SentAlong, sent_by
 from gspmd.comparisons.line_names import line_of
-from gspmd.costs.program_cost import CostReport, cost, partitioned
+from gspmd.comparisons.text import NONE, figure_rows, line_text, narrow_table, what_is_sent
+from gspmd.costs.cost_report import CostReport
+from gspmd.costs.program_cost import cost, partitioned
 from gspmd.dialect.mesh import Mesh
 from gspmd.reading import read_program
-from gspmd.text_report import sharding_text
+from gspmd.tables import fitted
+from gspmd.text_report import bytes_text, mesh_text, sharding_text
 from gspmd.transforms.ir.signature import Signature, ValueSignature
 from gspmd.transforms.ops.custom_rules import RuleSource
 
@@ -58,9 +61,6 @@ class VersionComparison:
 
     def __str__(self) -> str:
         """The text that `gspmd compare` prints."""
-        from gspmd.comparisons.text import version_lines
-        from gspmd.tables import fitted
-
         return "\n".join(fitted(version_lines(self)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def compare_versions(
         target,
         figures_of_cost(old_cost),
         figures_of_cost(new_cost),
-        tuple(_changed_lines(_by_line(old_cost), _by_line(new_cost))),
+        tuple(_changes_of_lines(_by_line(old_cost), _by_line(new_cost))),
         tuple(_changed_values("argument", before, after, before.inputs, after.inputs)),
         tuple(_changed_values("result", before, after, before.outputs, after.outputs)),
     )
@@ -138,7 +138,7 @@ def _by_line(report: CostReport) -> list[tuple[SentAlong, ...]]:
     return [tuple(sent_by(collectives)) for collectives in lines.values()]
 
 
-def _changed_lines(old: Sequence[tuple[SentAlong, ...]], new: Sequence[tuple[SentAlong, ...]]) -> Iterator[Changed]:
+def _changes_of_lines(old: Sequence[tuple[SentAlong, ...]], new: Sequence[tuple[SentAlong, ...]]) -> Iterator[Changed]:
     """The lines that send something else, wherever they stand now."""
     keys = [[tuple(dataclasses.replace(each, line="") for each in sent) for sent in side] for side in (old, new)]
     for tag, a, b, c, d in difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
@@ -171,3 +171,48 @@ def _changed_values(
 
 def _form(value: ValueSignature, signature: Signature) -> str:
     return f"{value.type_text()} {sharding_text(value.sharding, signature.mesh)}"
+
+
+def version_lines(found: VersionComparison, most: int = 10) -> list[str]:
+    """Two versions of a program side by side: figures, lines and shardings that changed."""
+    sides = (found.old, found.new)
+    changes = {label: _change_text(of(found.old), of(found.new)) for label, of in COMPARED.values()}
+    rows = [("", "old", "new", "change"), *((*row, changes.get(row[0], "")) for row in figure_rows(sides))]
+    heads = [f"{side} on {mesh_text(mesh)}" for side, mesh in zip(("old", "new"), found.meshes, strict=True)]
+    lines = [*(heads if heads[0][4:] != heads[1][4:] else [heads[0].removeprefix("old on ")])]
+    lines[-1] += f", target {found.target or 'neutral'}"
+    lines += ["", *narrow_table(rows, range(1, 4))]
+    lines += _changed_lines(found.lines, most)
+    for what, changed in (("arguments", found.arguments), ("results", found.results)):
+        if changed:
+            sharding_rows = [(each.name, each.old or NONE, each.new or NONE) for each in changed[:most]]
+            lines += ["", f"{what} that changed:", *narrow_table([("", "old", "new"), *sharding_rows])]
+            lines += [f"  ... and {len(changed) - most} more"] if len(changed) > most else []
+    return lines
+
+
+def _changed_lines(changes: Sequence[Changed], most: int) -> list[str]:
+    if not changes:
+        return ["", "the same is sent for every line"]
+    rows = []
+    for change in changes[:most]:
+        rows += [("-", *_sent_cells(each), _why(each)) for each in change.old]
+        rows += [("+", *_sent_cells(each), _why(each)) for each in change.new]
+    more = len(changes) - most
+    lines = ["", "what is sent for lines that changed:", *narrow_table(rows, (2,))]
+    return [*lines, f"  ... and {more} more changes"] if more > 0 else lines
+
+
+def _sent_cells(each: SentAlong) -> tuple[str, str, str]:
+    return line_text(each.line), bytes_text(each.bytes), what_is_sent(each)
+
+
+def _why(each: SentAlong) -> str:
+    return each.cause.replace("stablehlo.", "")
+
+
+def _change_text(old: float, new: float) -> str:
+    """`+5.0%`."""
+    if old == new:
+        return "same"
+    return f"{new / old - 1:+.1%}" if old else "new"

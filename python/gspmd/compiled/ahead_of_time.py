@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jaxlib
 from jax.errors import JaxRuntimeError
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.api import Partitioned
-from gspmd.compiled.file import CompiledFile, FileHeader, compiled_bytes, read_compiled
-from gspmd.compiled.machines import Machine, is_outdated, machine, outdated, platform_version
+from gspmd.compiled.compiled_program import CompiledProgram
+from gspmd.compiled.file import CompiledFile, read_compiled
+from gspmd.compiled.machines import Machine, is_outdated, machine, outdated
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, InputError
-from gspmd.dialect.mesh import Mesh
-from gspmd.output import Output
 from gspmd.reading import read_program
 from gspmd.runtime import executable as runtime
 from gspmd.runtime import executable_module, refusals
@@ -31,9 +27,7 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.machine.topology import is_topology
 
 if TYPE_CHECKING:  # figures are computed on demand, since calls do not need them
-    from gspmd.compiled.dearer import CollectiveIncrease
-    from gspmd.compiled.step_time import StepTime
-    from gspmd.costs.program_cost import CostReport
+    pass
 
 # The compilers' messages for programs that do not fit: the memory needed and available.
 _OUT_OF_MEMORY = (
@@ -43,102 +37,6 @@ _OUT_OF_MEMORY = (
 # Options with which compilers start collectives early, at the cost of memory for those in flight.
 _BEGIN_EARLY = {"xla_enable_async_all_gather": True, "xla_enable_async_collective_permute": True}
 _LATE = ("tpu:v2:", "tpu:v3:")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CompiledMemory:
-    """The compiler's allocation on a device in bytes; `limit` is the memory of the device, 0 if unknown."""
-
-    arguments: int
-    results: int
-    aliased: int
-    temporaries: int
-    code: int
-    limit: int
-
-    @property
-    def peak(self) -> int:
-        return self.arguments + self.results - self.aliased + self.temporaries + self.code
-
-
-class CompiledProgram:
-    """A partitioned program compiled by PJRT for a machine in `compile_s` seconds."""
-
-    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, compile_s: float) -> None:
-        self._partitioned, self.machine, self.compile_s = partitioned, machine, compile_s
-        self._pjrt = executable
-
-    def __str__(self) -> str:
-        """The text that `gspmd compile` prints."""
-        from gspmd.compiled.text import lines
-        from gspmd.tables import fitted
-
-        return "\n".join(fitted(lines(self)))
-
-    @property
-    def partitioned(self) -> Partitioned:
-        """The per-device program."""
-        return self._partitioned
-
-    def runtime_executable(self) -> Any:
-        """PJRT's executable."""
-        return self._pjrt
-
-    @property
-    def hlo_text(self) -> str:
-        """The optimised HLO."""
-        return str(self.runtime_executable().hlo_modules()[0].to_string())
-
-    @property
-    def memory(self) -> CompiledMemory:
-        stats = self.runtime_executable().get_compiled_memory_stats()
-        limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
-        return CompiledMemory(
-            stats.argument_size_in_bytes,
-            stats.output_size_in_bytes,
-            stats.alias_size_in_bytes,
-            stats.temp_size_in_bytes,
-            stats.generated_code_size_in_bytes,
-            limit,
-        )
-
-    @property
-    def flops(self) -> float:
-        """The operations of a device by the compiler's count, in which loop bodies count once."""
-        return float(self.runtime_executable().cost_analysis().get("flops", 0.0))
-
-    def cost(self) -> CostReport:
-        """The cost of the same program on the same machine by gspmd's model."""
-        from gspmd.costs.program_cost import cost_of
-
-        return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
-
-    def dearer(self) -> list[CollectiveIncrease]:
-        """Collectives for which the compiled program sends more than the partitioned program."""
-        from gspmd.compiled.dearer import dearer_collectives
-
-        return dearer_collectives(self.partitioned.collectives, self.hlo_text, self.partitioned.mesh)
-
-    def step_time(self) -> StepTime | None:
-        """An estimate from the compiler's output; None for compilers that report no cycles."""
-        return step_time_on(self.machine, self.hlo_text, self.partitioned.mesh)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a file for `load_compiled` atomically. Errors: InputError."""
-        output = Output(path)
-        output.write(self.serialized())
-
-    def serialized(self) -> bytes:
-        """The file for `load_compiled`: the executable, and the partitioned module with its signature."""
-        module = io.BytesIO()
-        self.partitioned.module.operation.write_bytecode(module)
-        about = FileHeader(
-            target=self.machine.target,
-            ids=tuple(device.id for device in self.machine.devices),
-            jaxlib=jaxlib.__version__,
-            compiler=platform_version(self.machine.devices),
-        )
-        return compiled_bytes(CompiledFile(about, module.getvalue(), self.runtime_executable().serialize()))
 
 
 def compile_for(
@@ -218,16 +116,6 @@ def _partitioned(program: Any, target: str, options: dict[str, Any]) -> Partitio
     if executable_module.is_partitioned(module):
         return Partitioned(module)
     return api.partition(module, target=target if is_topology(target) else "", **options)
-
-
-def step_time_on(machine: Machine, hlo_text: str, mesh: Mesh | None = None) -> StepTime | None:
-    """An estimate from optimized HLO for a machine; None for compilers that report no cycles."""
-    from gspmd.compiled.step_time import step_time
-
-    hardware, placement = machine.hardware, machine.placement
-    if hardware is None or placement is None or not hardware.clock_hz:
-        return None
-    return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__, mesh)
 
 
 def _refused(error: Exception, partitioned: Callable[[], Partitioned], place: Machine) -> Error | None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from gspmd.costs.program_cost import CostReport
+from gspmd.costs.cost_report import CostReport
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import InputError, ParseError
 from gspmd.dialect.limits import MAX_TOLERANCE, is_count

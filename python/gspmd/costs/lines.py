@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from gspmd.costs.program_cost import CostReport
+from gspmd.costs.cost_report import CostReport
 from gspmd.dialect.errors import SourceLocation
 
 Line = tuple[str, int]

@@ -16,6 +16,7 @@ from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value, overwrite
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
 from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.program import MANUAL, WHILE, Body, Op, Program
+from gspmd.transforms.ops import traits_of
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
 _PARTS = 20  # parts of a program in which peaks are looked for separately
@@ -118,7 +119,7 @@ def _host_values(program: Program) -> set[int]:
     """The values in host memory."""
     if not says_host(program):
         return set()
-    kinds = HostValues(program.function).kinds
+    kinds = HostValues(program.function, lambda name: traits_of(name).stays_on_host).kinds
     return {value for value, made in enumerate(program.value_ir) if made in kinds}
 
 

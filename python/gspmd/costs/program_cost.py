@@ -10,12 +10,12 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from gspmd import api
-from gspmd.collectives import Collective, collective_operations, time_of, traffic_of
-from gspmd.costs.memory_cost import MemoryCost, memory_cost
-from gspmd.costs.timeline import ScheduledCollective, Timeline, estimated
+from gspmd.collectives import collective_operations, time_of, traffic_of
+from gspmd.costs.cost_report import CollectiveCost, CostReport, OperationCost
+from gspmd.costs.memory_cost import memory_cost
+from gspmd.costs.timeline import ScheduledCollective, estimated
 from gspmd.costs.work import Work, work_of
 from gspmd.dialect.errors import SourceLocation
-from gspmd.dialect.mesh import Mesh
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
@@ -29,155 +29,8 @@ from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.signature import read_signature
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.machine.target_file import placed_hardware
-from gspmd.transforms.machine.torus import Placement
 from gspmd.transforms.ops.custom_rules import RuleSource
 from gspmd.transforms.parsing.mlir import source_location
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CollectiveCost:
-    """A collective and its price: `time_s` is the time of one run on the target's links."""
-
-    collective: Collective
-    time_s: float
-
-    @property
-    def runs(self) -> int:
-        """The number of runs in a call of the program; loops of unknown trip count count once."""
-        return 1 if self.collective.count is None else self.collective.count
-
-    @property
-    def total_bytes(self) -> int:
-        return self.runs * self.collective.bytes
-
-    @property
-    def total_time_s(self) -> float:
-        return self.runs * self.time_s
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class OperationCost:
-    """The compute of an operation on a device: arithmetic, bytes of memory traffic and seconds of one run."""
-
-    name: str
-    location: SourceLocation | None
-    runs: float
-    flops: float
-    compute_s: float
-    traffic_bytes: float
-    traffic_s: float
-
-    @property
-    def time_s(self) -> float:
-        """Seconds of one run, if arithmetic and memory traffic overlap."""
-        return max(self.compute_s, self.traffic_s)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, repr=False)
-class CostReport:
-    """The cost of one call of a program on each device.
-
-    `work` is that of a device. `model_flops` are the operations of the unpartitioned program, and `least` is a lower
-    bound of its communication; both are None if only the partitioned program was given. Each time is in seconds and
-    without overlap. `operations` are those that compute, in program order, and `timeline` schedules them and the
-    collectives. On a topology, `placement` is that of the axes, and `hardware` has the bandwidth that they get.
-    """
-
-    program: str
-    target: str
-    mesh: Mesh
-    collectives: tuple[CollectiveCost, ...]
-    work: Work
-    model_flops: float | None
-    memory: MemoryCost
-    compute_s: float
-    traffic_s: float
-    hardware: Hardware
-    operations: tuple[OperationCost, ...]
-    timeline: Timeline
-    placement: Placement | None = None
-    least: LowerBound | None = None
-
-    def __str__(self) -> str:
-        """The text that `gspmd cost` prints."""
-        from gspmd.costs.text import report_lines
-        from gspmd.tables import fitted
-
-        return "\n".join(fitted(report_lines(self)))
-
-    def __repr__(self) -> str:
-        from gspmd.text_report import bytes_text, time_text
-
-        low, high = time_text(self.lower_bound_s), time_text(self.upper_bound_s)
-        return f"<CostReport on {self.target}: {low} to {high} a step, {bytes_text(self.sent_bytes)} sent>"
-
-    @property
-    def least_bytes(self) -> int | None:
-        """A lower bound of the bytes that any program with these annotations sends (docs/least.md); None if unknown."""
-        return (self.least and self.least.bytes) or None
-
-    @property
-    def communication_s(self) -> float:
-        return sum(c.total_time_s for c in self.collectives)
-
-    @property
-    def sent_bytes(self) -> int:
-        """The bytes that a device sends."""
-        return sum(c.total_bytes for c in self.collectives)
-
-    @property
-    def bytes_by_kind(self) -> dict[str, int]:
-        """The bytes that a device sends, by kind of collective."""
-        found: dict[str, int] = {}
-        for c in sorted(self.collectives, key=lambda c: c.collective.kind):
-            found[c.collective.kind] = found.get(c.collective.kind, 0) + c.total_bytes
-        return found
-
-    @property
-    def runs(self) -> int:
-        """The number of runs of collectives."""
-        return sum(c.runs for c in self.collectives)
-
-    @property
-    def flops_ratio(self) -> float | None:
-        """The operations of all devices divided by those of the model: 1 if nothing is computed twice."""
-        return self.work.total_flops * self.mesh.size / self.model_flops if self.model_flops else None
-
-    @property
-    def lower_bound_s(self) -> float:
-        """Seconds if compute, memory traffic and communication overlap perfectly."""
-        return max(self._parts.values())
-
-    @property
-    def upper_bound_s(self) -> float:
-        """Seconds if nothing overlaps."""
-        return sum(self._parts.values())
-
-    @property
-    def bound_by(self) -> str:
-        """The largest of `compute`, `memory traffic` and `communication`."""
-        return max(self._parts, key=lambda name: self._parts[name])
-
-    @property
-    def _parts(self) -> Mapping[str, float]:
-        return {"compute": self.compute_s, "memory traffic": self.traffic_s, "communication": self.communication_s}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Notes on what the figures do not include."""
-        notes = []
-        if self.memory.capacity and self.memory.peak > self.memory.capacity:
-            notes.append(
-                f"a device of the target has only {self.memory.capacity} bytes; the program needs more: "
-                "gspmd suggest --save memory finds annotations that need less"
-            )
-        if self.work.open_loops:
-            notes.append(f"{self.work.open_loops} loops of unknown trip count are priced as one iteration")
-        if self.work.uncounted:
-            notes.append(f"arithmetic not counted: {', '.join(self.work.uncounted)}")
-        if self.work.kernel_sent_bytes:
-            notes.append(f"kernels send {self.work.kernel_sent_bytes:.0f} bytes themselves, which are not priced")
-        return tuple(notes)
 
 
 def cost(

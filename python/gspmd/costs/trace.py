@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gspmd.costs.program_cost import CostReport
+from gspmd.costs.cost_report import CostReport
 from gspmd.costs.timeline import Event, Timeline
 
 

@@ -17,7 +17,7 @@ from jaxlib.mlir import ir
 from gspmd import api
 from gspmd.api import Partitioned
 from gspmd.compiled import ahead_of_time, machines
-from gspmd.compiled.ahead_of_time import CompiledProgram
+from gspmd.compiled.compiled_program import CompiledProgram
 from gspmd.compiled.looked_up import machine_of
 from gspmd.compiled.machines import Machine
 from gspmd.dialect.axes import without
@@ -54,7 +54,7 @@ from gspmd.transforms.machine.topology import is_topology
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 
 if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
-    from gspmd.costs.program_cost import CostReport
+    from gspmd.costs.cost_report import CostReport
     from gspmd.explanations.explanation import Explanation
     from gspmd.plan_search.plan import ShardingPlan
     from gspmd.reports import report

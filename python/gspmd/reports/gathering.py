@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from gspmd.costs.program_cost import CollectiveCost, CostReport
-from gspmd.costs.text import to_dict
+from gspmd.costs.cost_report import CollectiveCost, CostReport, to_dict
 from gspmd.costs.timeline import Timeline
 from gspmd.dialect.errors import SourceLocation
 from gspmd.explanations.conflicts import Conflict, Tensor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gspmd.costs.cost_report import CostReport
 from gspmd.costs.lines import Line, LineCost, line_costs, line_of
-from gspmd.costs.program_cost import CostReport
 from gspmd.dialect.errors import SourceLocation
 from gspmd.dialect.source_text import lines_of
 from gspmd.reports.data import LineData, Table

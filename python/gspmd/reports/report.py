@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxlib.mlir import ir
 
-from gspmd.costs.program_cost import CostReport, cost_of, model_of_program
+from gspmd.costs.cost_report import CostReport
+from gspmd.costs.program_cost import cost_of, model_of_program
 from gspmd.costs.timeline import Timeline
 from gspmd.costs.trace import trace_text
 from gspmd.dialect.error_codes import Code
@@ -28,7 +29,7 @@ from gspmd.runtime.executable_module import is_partitioned
 from gspmd.transforms.ops.custom_rules import RuleSource
 
 if TYPE_CHECKING:
-    from gspmd.compiled.ahead_of_time import CompiledProgram
+    from gspmd.compiled.compiled_program import CompiledProgram
 
 
 class Report:
@@ -118,7 +119,7 @@ def _compiled_timeline(compiled: Any, mesh: Mesh) -> Timeline | None:
     """The compiler's schedule as a timeline; None without a compiled program or without times in it."""
     if compiled is None:
         return None
-    from gspmd.compiled.ahead_of_time import CompiledProgram
+    from gspmd.compiled.compiled_program import CompiledProgram
 
     if not isinstance(compiled, CompiledProgram):
         raise UsageError(

@@ -12,7 +12,6 @@ import numpy as np
 
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, InputError, UsageError, reason_of, shown
-from gspmd.output import write
 from gspmd.runtime.arguments import check_shape, describe
 from gspmd.runtime.dtypes import float_limits, integer_limits, is_float, is_integer, numpy_dtype
 from gspmd.transforms.ir.signature import ValueSignature
@@ -147,8 +146,3 @@ def npz(arrays: Mapping[str, Array]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
-
-
-def write_results(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
-    """Write an `.npz` file atomically. Raises InputError."""
-    write(path, npz(arrays))

@@ -20,7 +20,7 @@ from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ExecutionError, SourceLocation, UsageError
 from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.operations import Operation, Point
-from gspmd.transforms.ir.program import CONTROL_FLOW
+from gspmd.transforms.ir.program import CONTROL_FLOW, ENDS
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import source_location
@@ -31,7 +31,7 @@ Compile = Callable[[ir.Module], Any]
 
 _PATIENCE_S = 30.0
 _AROUND = CONTROL_FLOW | {"builtin.module", "func.func", "sdy.manual_computation"}
-_ENDS = frozenset({"func.return", "sdy.mesh", "sdy.return", "stablehlo.return"})
+_ALWAYS = ENDS | {"sdy.mesh"}
 _NO_OPERATION = re.compile("RESOURCE_EXHAUSTED|UNAVAILABLE|DEADLINE_EXCEEDED|CANCELLED|ABORTED")
 _NO_OPTION = re.compile(r"(No such compile option: .*|Failed to parse .* into flag .*|While setting option .*)")
 _STATUS = re.compile(r"^(?:[A-Z]+(?:_[A-Z]+)*: )+")
@@ -141,7 +141,7 @@ def _candidates(module: Operation) -> list[Operation]:
             for inner in region:
                 if inner.name in _AROUND:
                     visit(inner)
-                elif inner.name not in _ENDS and all(value.type.is_tensor for value in inner.results):
+                elif inner.name not in _ALWAYS and all(value.type.is_tensor for value in inner.results):
                     found.append(inner)
 
     visit(module)

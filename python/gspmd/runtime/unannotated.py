@@ -14,6 +14,7 @@ from gspmd.transforms.ingest.elements import REDUCING, widen_operands
 from gspmd.transforms.ir.modules import codec_of, mesh_operations, symbol
 from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Attribute, Operation, Point
+from gspmd.transforms.ir.program import COMPOSITE
 from gspmd.transforms.ir.signature import DONATION, dictionaries, set_dictionaries
 from gspmd.transforms.parsing.attribute_text import as_dictionary, text_of
 from gspmd.transforms.parsing.mlir import source_location
@@ -102,7 +103,7 @@ def _strip(module: Operation, keep_manual: bool) -> None:
             op.erase()
         elif name == "sdy.named_computation":
             op.inline()
-        elif name == "stablehlo.composite":
+        elif name == COMPOSITE:
             _call_decomposition(op)
         else:
             _drop_attributes(op)

@@ -450,7 +450,13 @@ class Algebra(Values):
                 return distributed
         if monoid in numbers.IDEMPOTENT and not over and present is None:
             return self.value(term, maps, shape)
-        return Summing(self, monoid, label, size, present, shape).of(instance)
+        made, there = Summing(self, monoid, label, size, present, shape).of(instance)
+        if there is None or (there.is_constant and there.value == 1):
+            return made
+        bits = numbers.neutral(monoid, made.element)
+        if bits is None:
+            raise NotKnown(f"nothing is combined by '{monoid}' on some devices")
+        return self.choice(there, made, self.number(index_maps.constant(bits), made.element, shape))
 
     def _has_part_without(self, monoid: str, instance: Instance, label: Label, shape: Shape) -> bool:
         """Whether of what is combined something is neutral, depending on a label."""

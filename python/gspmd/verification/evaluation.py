@@ -13,7 +13,7 @@ from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.index_maps import TooLarge
 from gspmd.verification.meaning import MEANINGS
-from gspmd.verification.meaning.loops import GivenLoops
+from gspmd.verification.meaning.meaning import GivenLoops
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.values import SymbolicValue
 

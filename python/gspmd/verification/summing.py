@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, integer_map, set_map
-from gspmd.verification.not_known import NotKnown
 from gspmd.verification.sets import independent, rows_along
 from gspmd.verification.terms import SET, SHARE, SUM, Binding, BoundSlot, Column, Instance, Term
-from gspmd.verification.values import Shape, SymbolicValue
-
-if TYPE_CHECKING:
-    from gspmd.verification.algebra import Algebra
+from gspmd.verification.values import Shape, SymbolicValue, Values
 
 
 class Summing:
     """One sum that a term is made for."""
 
     def __init__(
-        self, algebra: Algebra, monoid: str, label: Label, size: int, present: IndexMap | None, shape: Shape
+        self, values: Values, monoid: str, label: Label, size: int, present: IndexMap | None, shape: Shape
     ) -> None:
-        self._algebra = algebra
+        self._values = values
         self._monoid = monoid
         self._label = label
         self._size = size
         self._present = present
         self._shape = shape
 
-    def of(self, instance: Instance) -> SymbolicValue:
-        """The sum of an instance over the label."""
+    def of(self, instance: Instance) -> tuple[SymbolicValue, IndexMap | None]:
+        """The sum of an instance over the label, and where there is a summand at all: 1 or 0; None for everywhere."""
         term, label = instance.term, self._label
         opened = term.kind == SUM and term.operation == (SUM, self._monoid)
         if not opened:
@@ -60,13 +55,14 @@ class Summing:
             for column, original in enumerate(chosen):
                 placed[columns[original]] = BoundSlot(len(domains), column)
             domains.append(part)
-        return self._made(body, placed, domains)
+        return self._made(body, placed, domains), None
 
-    def _one(self, body: Instance, sets: Sequence[Binding], bound: Sequence[int], rows: IndexMap) -> SymbolicValue:
+    def _one(
+        self, body: Instance, sets: Sequence[Binding], bound: Sequence[int], rows: IndexMap
+    ) -> tuple[SymbolicValue, IndexMap | None]:
         """A sum of at most one summand."""
-        algebra = self._algebra
         if not bound and not (rows.table[..., -1] <= 1).all():
-            return self._made(body, _bound_already(body), [*sets, rows])
+            return self._made(body, _bound_already(body), [*sets, rows]), None
         if not (rows.table[..., -1] <= 1).all() and self._monoid not in numbers.IDEMPOTENT:
             placed = _bound_already(body)
             domains = list(sets)
@@ -74,7 +70,7 @@ class Summing:
                 for column, original in enumerate(chosen):
                     placed[bound[original]] = BoundSlot(len(domains), column)
                 domains.append(part)
-            return self._made(body, placed, domains)
+            return self._made(body, placed, domains), None
         bindings = list(body.bindings)
         for column, i in enumerate(bound):
             made = index_maps.numbered_sets if body.term.kinds[i] == SET else integer_map
@@ -84,15 +80,9 @@ class Summing:
         value = (
             self._made(instance, placed_all, list(sets))
             if sets
-            else algebra.value(instance.term, instance.bindings, self._shape)  # type: ignore[arg-type]
+            else self._values.value(instance.term, instance.bindings, self._shape)  # type: ignore[arg-type]
         )
-        there = integer_map(rows.labels, np.minimum(rows.table[..., 0, -1], 1))
-        bits = numbers.neutral(self._monoid, value.element)
-        if not (there.is_constant and there.value == 1):
-            if bits is None:
-                raise NotKnown(f"nothing is combined by '{self._monoid}' on some devices")
-            value = algebra.choice(there, value, algebra.number(index_maps.constant(bits), value.element, self._shape))
-        return value
+        return value, integer_map(rows.labels, np.minimum(rows.table[..., 0, -1], 1))
 
     def _column(self, binding: Binding) -> IndexMap:
         """What stands for a binding in the rows of a set; for a set its number."""
@@ -162,13 +152,12 @@ class Summing:
             ordered.append((SET, domain))
             for column, i in enumerate(columns[j]):
                 bindings[i] = Column(0, new, column)
-        algebra = self._algebra
         whole = of_all_shares(body.term, ordered, bindings)
         if whole is not None:
-            return algebra.of(whole, self._shape)
-        part = algebra.terms.normal(body.term, bindings)
-        instance = algebra.terms.make((SUM, self._monoid), part.term.element, [part], ordered, level=0)
-        return algebra.of(instance, self._shape)
+            return self._values.of(whole, self._shape)
+        part = self._values.terms.normal(body.term, bindings)
+        instance = self._values.terms.make((SUM, self._monoid), part.term.element, [part], ordered, level=0)
+        return self._values.of(instance, self._shape)
 
 
 def of_all_shares(term: Term, sets: Sequence[tuple[str, Binding]], bindings: Sequence[Binding]) -> Instance | None:

@@ -23,7 +23,8 @@ from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import Mismatch, difference
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import TooLarge, counted, dim
-from gspmd.verification.meaning.loops import LOOP, GivenLoops
+from gspmd.verification.meaning.loops import LOOP
+from gspmd.verification.meaning.meaning import GivenLoops
 from gspmd.verification.placement import parts
 from gspmd.verification.refutation import refuting
 from gspmd.verification.terms import Term, TermTable

@@ -20,7 +20,7 @@ from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import difference
 from gspmd.verification.index_maps import IndexMap, Label, bound, composed, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.control_flow import check_together, diverges
-from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.meaning.meaning import Execution, GivenLoop, Meaning
 from gspmd.verification.meaning.opaque import first_free
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.terms import INDEX, SET, Instance
@@ -30,46 +30,6 @@ LOOP = "stablehlo.while"
 _CARRIED = "carried"
 _MOST_GUESSES = 8  # of an invariant
 _MOST_ITERATIONS = 256  # of a loop that is run here
-
-
-@dataclasses.dataclass(slots=True)
-class GivenLoop:
-    """A loop of the given program: what it begins with, stands for an iteration, is made by one, and comes out.
-
-    `active` are the numbers of what changes from one iteration to the next.
-    """
-
-    machine: Execution
-    op: Operation
-    initial: list[SymbolicValue]
-    leaves: list[SymbolicValue]
-    condition: SymbolicValue
-    made: list[SymbolicValue]
-    results: list[SymbolicValue]
-    active: list[int]
-
-
-class GivenLoops:
-    """The loops of the given program, by how many loops are around them.
-
-    Without `are_kept`, those of the given program are run where that can be done: the partitioned one has none.
-    """
-
-    def __init__(self, are_kept: bool = True) -> None:
-        self.are_kept = are_kept
-        self.depth = 0
-        self.known: dict[int, list[GivenLoop]] = {}
-
-    def at_depth(self) -> list[GivenLoop]:
-        return self.known.setdefault(self.depth, [])
-
-    def forget(self, counts: dict[int, int]) -> None:
-        """Keep of every depth only as many as there were."""
-        for depth, loops in self.known.items():
-            del loops[counts.get(depth, 0) :]
-
-    def counts(self) -> dict[int, int]:
-        return {depth: len(loops) for depth, loops in self.known.items()}
 
 
 def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.values import SymbolicValue
-
-if TYPE_CHECKING:
-    from gspmd.verification.meaning.loops import GivenLoops
 
 
 class Execution(Protocol):
@@ -43,3 +41,43 @@ class Execution(Protocol):
 
 
 Meaning: TypeAlias = Callable[[Execution, Operation, list[SymbolicValue]], list[SymbolicValue]]
+
+
+@dataclasses.dataclass(slots=True)
+class GivenLoop:
+    """A loop of the given program: what it begins with, stands for an iteration, is made by one, and comes out.
+
+    `active` are the numbers of what changes from one iteration to the next.
+    """
+
+    machine: Execution
+    op: Operation
+    initial: list[SymbolicValue]
+    leaves: list[SymbolicValue]
+    condition: SymbolicValue
+    made: list[SymbolicValue]
+    results: list[SymbolicValue]
+    active: list[int]
+
+
+class GivenLoops:
+    """The loops of the given program, by how many loops are around them.
+
+    Without `are_kept`, those of the given program are run where that can be done: the partitioned one has none.
+    """
+
+    def __init__(self, are_kept: bool = True) -> None:
+        self.are_kept = are_kept
+        self.depth = 0
+        self.known: dict[int, list[GivenLoop]] = {}
+
+    def at_depth(self) -> list[GivenLoop]:
+        return self.known.setdefault(self.depth, [])
+
+    def forget(self, counts: dict[int, int]) -> None:
+        """Keep of every depth only as many as there were."""
+        for depth, loops in self.known.items():
+            del loops[counts.get(depth, 0) :]
+
+    def counts(self) -> dict[int, int]:
+        return {depth: len(loops) for depth, loops in self.known.items()}

@@ -1,15 +1,130 @@
-"""A compiled program as lines of text and as JSON."""
+"""A program compiled for a machine: its figures, as values, as text and as JSON."""
 
 from __future__ import annotations
 
+import dataclasses
+import io
+import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import jaxlib
 
 from gspmd import text_report
-from gspmd.compiled.ahead_of_time import CompiledProgram
-from gspmd.compiled.step_time import CompiledCollective, StepTime
-from gspmd.costs.program_cost import CostReport
-from gspmd.tables import table
+from gspmd.api import Partitioned
+from gspmd.compiled.file import CompiledFile, FileHeader, compiled_bytes
+from gspmd.compiled.machines import Machine, platform_version
+from gspmd.dialect.mesh import Mesh
+from gspmd.output import Output
+from gspmd.tables import fitted, table
+
+if TYPE_CHECKING:  # figures are computed on demand, since calls do not need them
+    from gspmd.compiled.dearer import CollectiveIncrease
+    from gspmd.compiled.step_time import CompiledCollective, StepTime
+    from gspmd.costs.cost_report import CostReport
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompiledMemory:
+    """The compiler's allocation on a device in bytes; `limit` is the memory of the device, 0 if unknown."""
+
+    arguments: int
+    results: int
+    aliased: int
+    temporaries: int
+    code: int
+    limit: int
+
+    @property
+    def peak(self) -> int:
+        return self.arguments + self.results - self.aliased + self.temporaries + self.code
+
+
+class CompiledProgram:
+    """A partitioned program compiled by PJRT for a machine in `compile_s` seconds."""
+
+    def __init__(self, partitioned: Partitioned, machine: Machine, executable: Any, compile_s: float) -> None:
+        self._partitioned, self.machine, self.compile_s = partitioned, machine, compile_s
+        self._pjrt = executable
+
+    def __str__(self) -> str:
+        """The text that `gspmd compile` prints."""
+        return "\n".join(fitted(lines(self)))
+
+    @property
+    def partitioned(self) -> Partitioned:
+        """The per-device program."""
+        return self._partitioned
+
+    def runtime_executable(self) -> Any:
+        """PJRT's executable."""
+        return self._pjrt
+
+    @property
+    def hlo_text(self) -> str:
+        """The optimised HLO."""
+        return str(self.runtime_executable().hlo_modules()[0].to_string())
+
+    @property
+    def memory(self) -> CompiledMemory:
+        stats = self.runtime_executable().get_compiled_memory_stats()
+        limit = int(self.machine.hardware.memory_bytes) if self.machine.hardware else 0
+        return CompiledMemory(
+            stats.argument_size_in_bytes,
+            stats.output_size_in_bytes,
+            stats.alias_size_in_bytes,
+            stats.temp_size_in_bytes,
+            stats.generated_code_size_in_bytes,
+            limit,
+        )
+
+    @property
+    def flops(self) -> float:
+        """The operations of a device by the compiler's count, in which loop bodies count once."""
+        return float(self.runtime_executable().cost_analysis().get("flops", 0.0))
+
+    def cost(self) -> CostReport:
+        """The cost of the same program on the same machine by gspmd's model."""
+        from gspmd.costs.program_cost import cost_of
+
+        return cost_of(self.partitioned.module, self.machine.target if self.machine.hardware else "")
+
+    def dearer(self) -> list[CollectiveIncrease]:
+        """Collectives for which the compiled program sends more than the partitioned program."""
+        from gspmd.compiled.dearer import dearer_collectives
+
+        return dearer_collectives(self.partitioned.collectives, self.hlo_text, self.partitioned.mesh)
+
+    def step_time(self) -> StepTime | None:
+        """An estimate from the compiler's output; None for compilers that report no cycles."""
+        return step_time_on(self.machine, self.hlo_text, self.partitioned.mesh)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file for `load_compiled` atomically. Errors: InputError."""
+        output = Output(path)
+        output.write(self.serialized())
+
+    def serialized(self) -> bytes:
+        """The file for `load_compiled`: the executable, and the partitioned module with its signature."""
+        module = io.BytesIO()
+        self.partitioned.module.operation.write_bytecode(module)
+        about = FileHeader(
+            target=self.machine.target,
+            ids=tuple(device.id for device in self.machine.devices),
+            jaxlib=jaxlib.__version__,
+            compiler=platform_version(self.machine.devices),
+        )
+        return compiled_bytes(CompiledFile(about, module.getvalue(), self.runtime_executable().serialize()))
+
+
+def step_time_on(machine: Machine, hlo_text: str, mesh: Mesh | None = None) -> StepTime | None:
+    """An estimate from optimized HLO for a machine; None for compilers that report no cycles."""
+    from gspmd.compiled.step_time import step_time
+
+    hardware, placement = machine.hardware, machine.placement
+    if hardware is None or placement is None or not hardware.clock_hz:
+        return None
+    return step_time(hlo_text, hardware, hardware.placed(placement), machine.places.__getitem__, mesh)
 
 
 def lines(compiled: CompiledProgram, top: int = 8) -> list[str]:
