@@ -43,12 +43,13 @@ _PROBES = {
 }
 _TIME_S = 120.0  # after which a probe has failed
 _PROGRAM = """
-sdy.mesh @mesh = <["x"=2]>
-func.func @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
-                %b: tensor<6x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<8x4xf32> {
-  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-      : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>
-  return %0 : tensor<8x4xf32>
+module attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%a: tensor<8x6xf32> {mhlo.sharding = "{devices=[1,2]<=[2]}"},
+                  %b: tensor<6x4xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> tensor<8x4xf32> {
+    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+        : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>
+    return %0 : tensor<8x4xf32>
+  }
 }
 """
 

@@ -139,7 +139,7 @@ func.func public @main(%x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{
   // CHECK:   %[[MADE:.*]]:2 = "stablehlo.recv"(%[[SENT]])
   // CHECK:   %[[CARRIED:.*]] = stablehlo.bitcast_convert %[[MADE]]#0 : (tensor<8xf32>) -> tensor<8xi32>
   // CHECK:   stablehlo.return %[[CARRIED]] : tensor<8xi32>
-  // CHECK: "stablehlo.reduce_scatter"(%[[BITS]])
+  // CHECK: "stablehlo.all_reduce"(%[[BITS]])
   // CHECK: gspmd.cause = "results of a Python callback, which one device calls, are needed on all"
   %s = "stablehlo.send"(%x, %t) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>,
       is_host_transfer = true, sdy.sharding = #sdy.sharding_per_value<[<@one, []>]>}

@@ -1,5 +1,5 @@
-// RUN: gspmd-opt --split-input-file --gspmd-reshard %s | FileCheck %s
-// RUN: gspmd-opt --split-input-file --gspmd-reshard --mlir-print-debuginfo --mlir-print-local-scope %s | FileCheck %s --check-prefix=WHERE
+// RUN: gspmd-opt --split-input-file --gspmd-reshard=constraints=bind %s | FileCheck %s
+// RUN: gspmd-opt --split-input-file --gspmd-reshard=constraints=bind --mlir-print-debuginfo --mlir-print-local-scope %s | FileCheck %s --check-prefix=WHERE
 
 // CHECK-LABEL: module @a_gather_names_the_operand_and_the_operation_that_need_it
 // CHECK: sdy.all_gather {{.*}}gspmd.cause = "operand 0 of 'stablehlo.reverse' is needed as [{}]"

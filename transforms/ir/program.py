@@ -148,7 +148,7 @@ class Program:
     @functools.cached_property
     def _num_axes(self) -> int:
         """The number of mesh axes with several devices; after ingest, no others are manual."""
-        return max((len(mesh.all_axes()) for mesh in codec_of(self.module).meshes.values()), default=0)
+        return max((len(mesh.all_axes()) for mesh in codec_of(self.module).meshes.values()), default=1)
 
     def _is_scalar_constant(self, value: int) -> bool:
         definer = self.value_def[value]
