@@ -186,7 +186,7 @@ def test_stdout_is_the_page_alone(capfdbinary: pytest.CaptureFixture[bytes]) -> 
     ("words", "status", "said"),
     [
         (["p.mlir"], 2, "nothing to write; give -o report.html"),
-        (["p.mlir", "-o", "x", "--data", "x"], 2, "is to be written twice"),
+        (["p.mlir", "-o", "x", "--data", "x"], 2, "is an output twice"),
         (["p.mlir", "-o", "no/x.html"], 1, "cannot write 'no/x.html'"),
         (["missing.mlir", "-o", "x.html"], 1, "cannot read 'missing.mlir'"),
         (["p.mlir", "-o", "x.html", "--target", "tpu-v99"], 2, "tpu-v99"),
