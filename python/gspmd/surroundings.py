@@ -42,16 +42,6 @@ _PROBES = {
     "self-test": "from gspmd.surroundings import self_test; print(self_test())",
 }
 _TIME_S = 120.0  # after which a probe has failed
-_PROGRAM = """
-module attributes {mhlo.num_partitions = 2 : i32} {
-  func.func @main(%a: tensor<8x6xf32> {mhlo.sharding = "{devices=[1,2]<=[2]}"},
-                  %b: tensor<6x4xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> tensor<8x4xf32> {
-    %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
-        : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>
-    return %0 : tensor<8x4xf32>
-  }
-}
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,9 +95,15 @@ def self_test() -> str:
     from gspmd.virtual_devices import request_devices
 
     request_devices("cpu", 2)
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+
     from gspmd.checks.checking import check
 
-    report = check(_PROGRAM)
+    mesh = jax.make_mesh((2,), ("x",))
+    shardings = NamedSharding(mesh, PartitionSpec(None, "x")), NamedSharding(mesh, PartitionSpec("x", None))
+    types = jax.ShapeDtypeStruct((8, 6), "float32"), jax.ShapeDtypeStruct((6, 4), "float32")
+    report = check(jax.jit(jax.numpy.matmul, in_shardings=shardings).lower(*types))
     return "agrees" if report.passed else str(report).splitlines()[-1]
 
 
