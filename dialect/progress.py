@@ -53,8 +53,8 @@ def told(items: Iterable[T], name: str, total: int) -> Iterator[T]:
 
 
 @contextlib.contextmanager
-def following(follower: Follower) -> Iterator[None]:
-    """Inside, `follower` receives every step."""
+def following(follower: Follower | None) -> Iterator[None]:
+    """Inside, `follower` receives every step, and nobody does if there is none."""
     token = _follower.set(follower)
     try:
         yield

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 
 from gspmd.costs.operations import flops_of
-from gspmd.transforms.analysis.trip_count import trip_count
+from gspmd.transforms.analysis.trip_count import runs_of
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ir.program import WHILE, Body
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.propagate import Completion
@@ -21,12 +20,11 @@ def operation_times(completion: Completion, hardware: Hardware) -> Iterator[tupl
     The longer of arithmetic and memory traffic counts; loops of unknown trip count run once.
     """
     program = completion.annotated.program
-    runs: dict[int, float] = {}
-    _count_runs(program.body, 1.0, runs)
     for node in completion.graph.nodes:
         if node.op < len(program.ops) and not program.ops[node.op].regions:
             types = [completion.graph.slot_types[slot] for slot in node.slots]
-            yield node, runs.get(node.op, 1.0) * _time(program.ops[node.op].info, types, hardware)
+            op = program.ops[node.op]
+            yield node, runs_of(op.ir) * _time(op.info, types, hardware)
 
 
 def bytes_of(type_: TensorType) -> float:
@@ -39,12 +37,3 @@ def _time(info: OpInfo, types: Iterable[TensorType], hardware: Hardware) -> floa
     element = info.operands[0].element if info.operands else "f32"
     compute_s = counted[1] / hardware.flops_of(element) if counted else 0.0
     return max(compute_s, sum(map(bytes_of, types)) / hardware.memory_bytes_per_s)
-
-
-def _count_runs(block: Body, times: float, runs: dict[int, float]) -> None:
-    """The number of runs of each operation in a call of the program."""
-    for op in block.ops:
-        runs[op.index] = times
-        inner = times * (trip_count(op.ir) or 1) if op.info.name == WHILE else times
-        for region in op.regions:
-            _count_runs(region, inner, runs)

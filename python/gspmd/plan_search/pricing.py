@@ -60,7 +60,7 @@ class PlanPrices:
     def price(self, state: State) -> Outcome | None:
         """The cost of a state; None if the program cannot be partitioned with it."""
         if state not in self.found:
-            with following(_nobody), telling(_nobody):
+            with following(None), telling(nobody):
                 try:
                     product = api.partition(self.annotated(state), **self.question.arguments)
                     self.found[state] = outcome_of(product, self.question.target, self.question.most_bytes)
@@ -81,7 +81,7 @@ class PlanPrices:
         return copy
 
 
-def _nobody(said: object) -> None:
+def nobody(said: object) -> None:
     """Discards the progress and the remarks of a trial's passes."""
 
 

@@ -27,7 +27,7 @@ from gspmd.plan_search.pipelining import propose_pipeline
 from gspmd.plan_search.plan import ShardingPlan
 from gspmd.plan_search.plan_decision import PlanDecision
 from gspmd.plan_search.plan_file import PlanFile
-from gspmd.plan_search.pricing import SearchSettings, State, dims_of, rank, sharding_of
+from gspmd.plan_search.pricing import SearchSettings, State, dims_of, nobody, rank, sharding_of
 from gspmd.reading import read_program
 from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
@@ -235,7 +235,7 @@ class _SharedState:
             outcome, each = prices.found.get(state), plan
             if number and outcome is not None:
                 each = dataclasses.replace(plan, outcome=outcome, module=prices.annotated(state))
-            with following(_nobody), telling(_nobody):
+            with following(None), telling(nobody):
                 made = compiled_outcome(each.module, self.target, self.arguments, prices.question.most_bytes)
             if made is not None:
                 judged.append((made.step_s, number, state, dataclasses.replace(each, compiled=made)))
@@ -284,7 +284,3 @@ def _decisions(best: MeshPlans) -> tuple[PlanDecision, ...]:
             )
         )
     return tuple(found)
-
-
-def _nobody(said: object) -> None:
-    """Discards the progress and the remarks of a trial's passes."""

@@ -224,7 +224,7 @@ class _Trials:
             if time.monotonic() > self._until:
                 break
             tell(str(annotation), number, len(new))
-            with following(_nobody):
+            with following(None):
                 self.outcomes[annotation] = self._try(annotation)
 
     def _try(self, annotation: ValueAnnotation) -> Outcome | None:
@@ -244,10 +244,6 @@ class _Trials:
             if outcome is not None and self._figure(outcome)[0] < least and (outcome.fits or not before.fits)
         ]
         return sorted(found, key=lambda each: (*self._figure(each[1]), each[0].value.operation is not None))
-
-
-def _nobody(step: object) -> None:
-    """Discards the progress of a trial's passes."""
 
 
 def _merged(
