@@ -273,7 +273,7 @@ def test_a_maximal_value_is_on_its_device_only() -> None:
     sharding = parse("{maximal device=3}")
     assert sharding.tile_shape((4, 4)) == (4, 4)
     assert sharding.shard_of(3, 2) == (0, 0)
-    with pytest.raises(AnnotationError, match="device 2 holds nothing"):
+    with pytest.raises(AnnotationError, match="device 2 has no part"):
         sharding.shard_of(2, 2)
 
 
