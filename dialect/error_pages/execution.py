@@ -8,8 +8,8 @@ from gspmd.dialect.error_pages.page import Example, Page
 PAGES = (
     Page(
         Code.EXECUTION,
-        "A program that failed while it ran",
-        "The devices, a function of Python that the program calls, or another process failed.",
+        "A program that failed during execution",
+        "The devices, a Python callback of the program, or another process failed.",
         Example(
             python="""\
 import gspmd
@@ -28,20 +28,20 @@ def step(x):
 gspmd.jit(step, mesh={"x": 4})(jnp.ones(8)).block_until_ready()
 """
         ),
-        "The message quotes what failed; with several processes, read the output of the others as well.",
+        "The message quotes the failure; with several processes, read the output of the others as well.",
     ),
     Page(
         Code.TOO_FEW_DEVICES,
         "Not enough devices",
-        "The program has more partitions than there are devices of the platform, or there are none of it.",
+        "The program has more partitions than the platform has devices, or the platform has none.",
         Example("gspmd run program.mlir --platform tpu"),
         "Partition for fewer devices, or use virtual ones: JAX_NUM_CPU_DEVICES=8 gives JAX eight CPU devices. The "
-        "commands ask for as many as they need by themselves.",
+        "gspmd commands create as many as they need.",
     ),
     Page(
         Code.ARGUMENTS,
         "Arguments that do not fit the program",
-        "Their number, a shape or a type is another one than the program's.",
+        "The number, shapes or types of the arguments differ from those of the program.",
         Example(
             python='''\
 import gspmd
@@ -59,8 +59,8 @@ gspmd.compile(gspmd.partition(program, num_partitions=1))(np.ones(7, np.float32)
     ),
     Page(
         Code.DONATED,
-        "An array that was donated",
-        "A program that an array is donated to may write into its memory, so that it can be used once.",
+        "A donated array",
+        "The program may overwrite the memory of an array that is donated to it, so the array can be used only once.",
         Example(
             python="""\
 import gspmd
@@ -72,13 +72,13 @@ step(a)
 step(a)
 """
         ),
-        "Use the program's result in its place, or do not donate the argument.",
+        "Use the result of the program instead, or do not donate the argument.",
     ),
     Page(
         Code.COMPILER,
-        "A program that the compiler of the devices does not take",
-        "XLA refuses the program, or it needs more memory than a device has. The operation and its place are said "
-        "where they can be found.",
+        "A program that the compiler of the devices refuses",
+        "XLA refuses the program, or the program needs more memory than a device has. The message has the operation "
+        "and its location if they are known.",
         Example(
             "gspmd run program.mlir --custom-rule 'my_kernel=([i])->([i])'",
             text="""\
@@ -89,13 +89,14 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
 }
 """,
         ),
-        "Custom calls run only where their library is loaded. Where memory is short, split the largest values over "
-        "more axes: gspmd cost lists them.",
+        "Custom calls run only if their library is loaded. If memory is short, split the largest values over more "
+        "axes; gspmd cost lists them.",
     ),
     Page(
         Code.OTHER_MACHINE,
         "A compiled program for another machine",
-        "Compiled programs run on as many devices of the kind that they were compiled for, with the same jaxlib.",
+        "Compiled programs run on the same number of devices of the same kind as they were compiled for, with the same "
+        "jaxlib.",
         Example(
             python='''\
 import gspmd
@@ -111,12 +112,12 @@ gspmd.compile_for(gspmd.partition(program), "cpu").save("step.gspmd")
 gspmd.load_compiled("step.gspmd", devices=jax.devices()[:2])
 '''
         ),
-        "Compile it again for the machine that is there.",
+        "Compile it again for this machine.",
     ),
     Page(
         Code.MEMORY_KIND,
-        "A memory that the devices do not have",
-        "An argument or a result is annotated with a memory kind that devices of this platform do not know.",
+        "A memory kind that the devices do not have",
+        "An argument or result is annotated with a memory kind that devices of this platform do not have.",
         Example(
             "gspmd run program.mlir",
             text="""\
@@ -131,15 +132,15 @@ func.func @main(%a: tensor<8xf32> {mhlo.memory_kind = "far_host"}) -> tensor<8xf
     Page(
         Code.TIMEOUT,
         "Not done within --timeout",
-        "The command was ended, whatever it was doing then, and has written nothing.",
+        "The command was stopped at its time limit and has written nothing.",
         Example("gspmd partition program.mlir --timeout 0.001"),
-        "Give it more time. If it seems to hang, report it with what the message says it was doing.",
+        "Give it more time. If it seems to hang, report it with the message, which says what the command was doing.",
     ),
     Page(
         Code.INTERNAL,
         "A defect of gspmd",
-        "Something that cannot happen has happened. If passes of your own are in the pipeline, one of them may have "
-        "built something invalid.",
+        "gspmd violated one of its own invariants. If the pipeline has custom passes, one of them may have built an "
+        "invalid program.",
         Example(
             python="""\
 import dataclasses

@@ -9,7 +9,7 @@ PAGES = (
     Page(
         Code.SYNTAX,
         "Text that is not a program",
-        "The parser of MLIR, or of HLO, does not understand the text at this place.",
+        "The parser of MLIR or of HLO does not accept the text at this location.",
         Example(
             "gspmd partition program.mlir",
             text="""\
@@ -19,28 +19,27 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
 }
 """,
         ),
-        "Correct the text where the caret is. If a framework wrote it, its version of StableHLO may be newer than that "
-        "of jaxlib: let it write a portable artifact (jax.export, stablehlo.serialize_portable_artifact).",
+        "Correct the text at the caret. If a framework wrote it, its version of StableHLO may be newer than that of "
+        "jaxlib: let it write a portable artifact (jax.export, stablehlo.serialize_portable_artifact).",
     ),
     Page(
         Code.UNKNOWN_FORMAT,
-        "Bytes in no format that gspmd reads",
+        "Bytes in an unknown format",
         "Programs are MLIR text or bytecode, StableHLO portable artifacts, HLO text, or serialized HLO protos.",
         Example(python='import gspmd\n\ngspmd.partition(b"\\x7fELF\\x02\\x01")\n'),
-        "Check that the path is that of the program; let the framework write one of these formats.",
+        "Check the path of the program, and let the framework write one of these formats.",
     ),
     Page(
         Code.NO_MAIN,
-        "A module without an entry",
+        "A module without an entry function",
         "The program of a module is its function @main, or its only public function.",
         Example("gspmd partition program.mlir", text="module {\n}\n"),
-        "Call the function @main, and make the others private.",
+        "Name the entry function @main, and make the others private.",
     ),
     Page(
         Code.ELIDED,
-        "Constants whose elements were left out",
-        "HLO text that was printed for people has {...} in place of large constants, so that the program is not all "
-        "there.",
+        "Constants without their elements",
+        "HLO text in the short format has {...} in place of large constants, so the program is incomplete.",
         Example(
             "gspmd partition program.hlo",
             "program.hlo",
@@ -54,11 +53,11 @@ ENTRY main {
 }
 """,
         ),
-        "Print it with large constants, or give the serialized HloModuleProto.",
+        "Print it with large constants, or use the serialized HloModuleProto.",
     ),
     Page(
         Code.SHARDING_TEXT,
-        "A sharding that cannot be read",
+        "An invalid HLO sharding",
         "The text of an HLO sharding, or of a part of it, does not follow the notation.",
         Example(
             "gspmd partition program.mlir",
@@ -72,16 +71,16 @@ func.func @main(%a: tensor<8xf32> {mhlo.sharding = "{devices=[4]<=[4"}) -> tenso
     ),
     Page(
         Code.TARGET_FILE,
-        "A description of hardware that cannot be used",
-        "The .toml file of a target is no TOML, or has keys that are not known or values of the wrong kind.",
+        "An invalid description of hardware",
+        "The .toml file of a target is not valid TOML, or has unknown keys or values of the wrong kind.",
         Example("gspmd cost program.mlir --target mine.toml", "mine.toml", 'flops_per_s = "many"\n'),
         "docs/cost.md describes the keys.",
     ),
     Page(
         Code.SIGNATURE,
-        "A partitioned program that does not agree with itself",
-        "What gspmd has written into a partitioned program about its arguments and results does not fit them, as after "
-        "an edit by hand.",
+        "An inconsistent partitioned program",
+        "The attributes that gspmd writes into a partitioned program do not fit its arguments and results, for example "
+        "after a manual edit.",
         Example(
             "gspmd run program.mlir",
             text="""\
@@ -96,8 +95,8 @@ module attributes {gspmd.mesh = "<[\\"x\\"=4]>", mhlo.num_partitions = 4 : i32} 
     ),
     Page(
         Code.INVALID_OPERATION,
-        "An operation that is not valid",
-        "The text can be read, but the types or attributes of an operation do not fit together.",
+        "An invalid operation",
+        "The text can be parsed, but the types or attributes of an operation are inconsistent.",
         Example(
             "gspmd partition program.mlir",
             text="""\
@@ -107,6 +106,6 @@ func.func @main(%a: tensor<8xf32>) -> tensor<4xf32> {
 }
 """,
         ),
-        "Correct the operation; the StableHLO specification has the constraints of each.",
+        "Correct the operation; the StableHLO specification has the constraints of each operation.",
     ),
 )

@@ -29,37 +29,36 @@ func.func public @main(%a: tensor<8xf32>{attributes}) -> {returns[1]} {{
 PAGES = (
     Page(
         Code.UNSUPPORTED,
-        "A program that gspmd does not partition",
-        "The program is valid, but contains something that gspmd has no way to partition.",
+        "A program that gspmd does not support",
+        "The program is valid, but contains something that gspmd cannot partition.",
         _program("%0 = arith.constant dense<1> : tensor<8xi7>"),
-        "Write the program in another way; the message says how where there is one.",
+        "Rewrite the program; the message has a suggestion if there is one.",
     ),
     Page(
         Code.OPERATION,
-        "An operation without a rule",
-        "gspmd partitions the operations of StableHLO and CHLO that docs/coverage.md lists. This one is of another "
-        "dialect, or has a form that is not supported.",
+        "An operation without a sharding rule",
+        "gspmd partitions the operations of StableHLO and CHLO in docs/coverage.md. This one is of another dialect, or "
+        "has an unsupported form.",
         _program("%0 = arith.addf %a, %a : tensor<8xf32>"),
-        "Replace it, or let every device compute it whole with --replicate-unsupported.",
+        "Replace it, or let every device compute it on whole operands with --replicate-unsupported.",
     ),
     Page(
         Code.CUSTOM_CALL,
         "A custom call without a sharding rule",
-        "Nobody but its author knows which dimensions of a custom call belong together. For calls of "
-        "`jax.experimental.custom_partitioning`, functions of the Python program know; what is wrong with what they "
-        "return is told with this code, too.",
+        "Only the author of a custom call knows which dimensions of its operands and results correspond. For calls of "
+        "`jax.experimental.custom_partitioning`, functions in the Python program do; errors in their results have this "
+        "code, too.",
         _program(
             "%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>",
             returns=("%0", "tensor<8xf32>"),
         ),
-        "Give it a rule, as --custom-rule 'my_kernel=([i])->([i])', put it into a manual computation, or compute it "
-        "whole with --replicate-unsupported. Partition programs with custom_partitioning by gspmd.jit.",
+        "Give it a rule, such as --custom-rule 'my_kernel=([i])->([i])', put it into a manual computation, or compute "
+        "it on whole operands with --replicate-unsupported. Partition programs with custom_partitioning by gspmd.jit.",
     ),
     Page(
         Code.DEVICE_ORDERS,
         "Device orders that do not fit one mesh",
-        "The shardings of a program, or of a manual computation, list the devices in orders that cannot be those of "
-        "the axes of one mesh.",
+        "The shardings of a program, or of a manual computation, use device orders that no single mesh can express.",
         Example(
             _PARTITION,
             text="""\
@@ -83,8 +82,8 @@ func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> {
     ),
     Page(
         Code.DYNAMIC_SHAPE,
-        "Shapes that are not known before the program runs",
-        "Every device has to know the size of its part, so that all shapes have to be static.",
+        "Dynamic shapes",
+        "All shapes must be static, because every device must know the shapes of its shards.",
         Example(
             _PARTITION,
             text="""\
@@ -93,20 +92,20 @@ func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> {
 }
 """,
         ),
-        "Export the program with fixed shapes; pad what varies.",
+        "Export the program with fixed shapes, and pad values of varying size.",
     ),
     Page(
         Code.COMMUNICATION,
-        "A program that communicates by itself",
-        "Partitioning is for programs that are written for one device. Collectives, and partition_id, mean something "
-        "only in manual computations, along their axes.",
+        "A program that already communicates",
+        "gspmd partitions programs that are written for one device. Collectives and partition_id are allowed only in "
+        "manual computations, along their axes.",
         _program("%0 = stablehlo.partition_id : tensor<ui32>", returns=("%0", "tensor<ui32>")),
-        "Give the program before it was partitioned, or put the operations into a manual computation (shard_map).",
+        "Use the program before it was partitioned, or put the operations into a manual computation (shard_map).",
     ),
     Page(
         Code.HOST,
         "A program that needs its host",
-        "Infeed, outfeed and calls of Python are tied to the process that made the program, or to one device.",
+        "Infeed, outfeed and Python callbacks are tied to the process that created the program, or to one device.",
         Example(
             "gspmd run program.mlir",
             text="""\
@@ -118,13 +117,12 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
 }
 """,
         ),
-        "Pass data as arguments and results of @main; programs with callbacks run with gspmd.jit, in their process.",
+        "Pass data as arguments and results of @main; run programs with callbacks with gspmd.jit, in their process.",
     ),
     Page(
         Code.CALLS,
         "Functions that cannot be inlined",
-        "Calls are inlined before a program is partitioned, so that functions need a body of one block and may not "
-        "call themselves.",
+        "Calls are inlined before partitioning, so functions need a body of one block and must not be recursive.",
         _program(
             "%0 = func.call @f(%a) : (tensor<8xf32>) -> tensor<8xf32>",
             after="""\
@@ -134,14 +132,13 @@ func.func private @f(%a: tensor<8xf32>) -> tensor<8xf32> {
 }
 """,
         ),
-        "Write recursion as a stablehlo.while and branches as a stablehlo.if; give functions that are only declared "
-        "a definition.",
+        "Write recursion as a stablehlo.while and branches as a stablehlo.if; define functions that are only declared.",
     ),
     Page(
         Code.RESHARD,
         "A reshard that strict mode refuses",
-        "With --strict a program is refused if values are resharded where no annotation asks for it. All such places "
-        "are listed, the largest first.",
+        "With --strict, a program is refused if values are resharded without an annotation that asks for it. The error "
+        "lists all such values, the largest first.",
         Example(
             "gspmd partition program.mlir --strict",
             text="""\
@@ -153,13 +150,13 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
 }
 """,
         ),
-        "Annotate the value as it is needed, or allow so many bytes with --strict=64KiB; gspmd explain --conflicts "
-        "says why it is moved.",
+        "Annotate the value with the sharding that its consumer needs, or allow some bytes with --strict=64KiB; gspmd "
+        "explain --conflicts has the reasons.",
     ),
     Page(
         Code.REPLICAS,
-        "A program of several replicas",
-        "gspmd splits a program into partitions. Replicas, as pmap makes them, are another kind of parallelism.",
+        "A program with several replicas",
+        "gspmd splits a program into partitions. Replicas, as of pmap, are another kind of parallelism.",
         Example(
             _PARTITION,
             text="""\
@@ -174,10 +171,10 @@ module attributes {mhlo.num_replicas = 2 : i32} {
     ),
     Page(
         Code.LIMIT,
-        "More than gspmd looks at",
-        "Time and memory are to grow with what is written, not with the numbers in it, so there are limits: on the "
-        "depth of nesting, on operations after calls are inlined, on devices that are listed one by one. Each is far "
-        "above what programs need.",
+        "A program beyond a limit",
+        "Time and memory should grow with the size of the program text, not with the numbers in it, so there are "
+        "limits: on nesting, on the number of operations after inlining, and on lists of devices. Each limit is far "
+        "above the needs of real programs.",
         Example(
             _PARTITION,
             text="""\
@@ -187,13 +184,13 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
 }
 """,
         ),
-        "Write what is repeated as a loop, nest less deeply, or use fewer devices, as the message says.",
+        "Write repetitions as a loop, nest less deeply, or use fewer devices, as the message says.",
     ),
     Page(
         Code.NO_PLAN,
         "No plan fits into memory",
-        "gspmd search found no way to split the program's arguments so that a device of the target holds what it "
-        "needs. The error says how much the best plan needs.",
+        "gspmd search found no shardings of the arguments with which the program fits into the memory of a device. The "
+        "error has the memory that the best plan needs.",
         Example(
             "gspmd search program.mlir --memory 4KiB --time-limit 5",
             text="""\
@@ -204,15 +201,14 @@ func.func @main(%a: tensor<64x64xf32>) -> tensor<64x64xf32> {
 }
 """,
         ),
-        "Use more devices or more of their memory, or let the program hold less for its backward pass, "
-        "as jax.checkpoint does.",
+        "Use more devices or devices with more memory, or keep less for the backward pass, as with jax.checkpoint.",
     ),
     Page(
         Code.NOT_PROVED,
-        "A partitioned program that is not proved to be right",
-        "With --verify, or verify=True, gspmd refuses to hand over a program of which it does not prove that every "
-        "device computes its part of what the given program computes, for all inputs. The error names the first result "
-        "of which that is not proved, and why.",
+        "A partitioned program without a proof",
+        "With --verify, or verify=True, gspmd returns a program only with a proof that, for all inputs, every device "
+        "computes its shard of the results of the original program. The error has the first result without a proof, "
+        "and the reason.",
         Example(
             "gspmd partition program.mlir --verify",
             text="""\
@@ -225,7 +221,7 @@ func.func @main(%low: tensor<f32>, %high: tensor<f32>) -> tensor<8xf32> {
 }
 """,
         ),
-        "If the result is refuted, report it: gspmd is wrong. If it is not known, write the operation in another way, "
-        "or check the program in numbers by gspmd check.",
+        "If the result is refuted, report it: gspmd is wrong. If it is unknown, rewrite the operation, or check the "
+        "program numerically with gspmd check.",
     ),
 )

@@ -8,75 +8,78 @@ from gspmd.dialect.error_pages.page import Example, Page
 PAGES = (
     Page(
         Code.USAGE,
-        "A command or a function is not used as it can be",
-        "Something that is needed is missing, or what is given has the wrong type, or does not fit the rest.",
+        "An invalid use of a command or function",
+        "A required argument is missing, has the wrong type, or does not fit the others.",
         Example("gspmd partition"),
-        "Read what the message expects; the help of the command, or the docstring of the function, has the rest.",
+        "Read what the message expects; the help of the command and the docstring of the function have more.",
     ),
     Page(
         Code.UNKNOWN_OPTION,
-        "A command or an option that does not exist",
-        "A word on the command line is neither a command nor an option, or a keyword argument is none of the "
-        "function's. Options cannot be abbreviated.",
+        "An unknown command or option",
+        "A word on the command line is neither a command nor an option, or the function has no such keyword argument. "
+        "Options cannot be abbreviated.",
         Example("gspmd partition program.mlir --outptu out.mlir"),
         "Correct the spelling; --help lists commands and options, and gspmd completion makes the shell complete them.",
     ),
     Page(
         Code.BAD_VALUE,
-        "A value that an option or an argument does not take",
-        "The value is of the wrong kind or outside the range.",
+        "An invalid value of an option or argument",
+        "The value has the wrong kind or is out of range.",
         Example("gspmd cost program.mlir --top none"),
-        "Give a value of the kind that the message names.",
+        "Give a value of the kind in the message.",
     ),
     Page(
         Code.OPTIONS_DISAGREE,
-        "Options that do not go together",
-        "Two of the options contradict each other, or one needs another one that is not given.",
+        "Options that cannot be combined",
+        "Two options contradict each other, or one needs another that is missing.",
         Example("gspmd explain program.mlir --all --value %0"),
-        "Leave one of them out, or add the one that is missing.",
+        "Remove one of them, or add the missing one.",
     ),
     Page(
         Code.PIPELINE_TEXT,
-        "A pipeline that cannot be read",
+        "An invalid pipeline",
         "The text of a pipeline of passes does not have the form builtin.module(pass{option=value},pass).",
         Example("gspmd-opt program.mlir --pass-pipeline='builtin.module(cse'"),
-        "Close the brackets, and separate passes by commas and options by blanks. The column is that in the text.",
+        "Close the brackets, and separate passes by commas and options by blanks. The message has the column in the "
+        "text.",
     ),
     Page(
         Code.UNKNOWN_PASS,
-        "A pass that does not exist, or does not take the option",
-        "Neither gspmd nor MLIR has a pass of this name, the pass has no such option, or it does not run there.",
+        "An unknown pass or pass option",
+        "Neither gspmd nor MLIR has a pass of this name, the pass has no such option, or it cannot run on this "
+        "operation.",
         Example("gspmd-opt program.mlir --pass-pipeline='builtin.module(gspmd-propogate)'"),
         "gspmd-opt --list-passes prints the passes and their options.",
     ),
     Page(
         Code.UNKNOWN_VALUE,
-        "A value that the program does not have",
-        "gspmd explain --value was asked for a name, or a source line, that no value of the program has.",
+        "An unknown value",
+        "gspmd explain --value got a name or a source line of no value in the program.",
         Example("gspmd explain program.mlir --value %7"),
-        "gspmd explain --print-module prints the program with the names of its values. Frameworks' names and source "
-        "lines are there if the program was lowered with them: lower(...).as_text(debug_info=True).",
+        "gspmd explain --print-module prints the program with the names of its values. It has the names and source "
+        "lines of the framework if the program was lowered with them: lower(...).as_text(debug_info=True).",
     ),
     Page(
         Code.UNKNOWN_TARGET,
-        "Hardware that is not known",
-        "A target is none of the names that gspmd knows, no topology of a TPU, and no file.",
+        "Unknown hardware",
+        "A target is the name of known hardware, a TPU topology, or a file; this one is none of them.",
         Example("gspmd cost program.mlir --target tpu-v99"),
-        "Use one of the names in the message, a topology such as tpu:v5p:4x4x8, or describe the hardware in a .toml "
-        "file, as docs/cost.md says.",
+        "Use one of the names in the message, a topology such as tpu:v5p:4x4x8, or a .toml file with a description of "
+        "the hardware (docs/cost.md).",
     ),
     Page(
         Code.TOPOLOGY,
         "A mesh that does not fit the target",
-        "The mesh has another number of devices than the topology, or its axes do not lie along its dimensions.",
+        "The mesh and the topology have different numbers of devices, or the mesh axes cannot be placed along the "
+        "dimensions of the topology.",
         Example("gspmd cost program.mlir --target tpu:v5e:1x2"),
-        "Choose a topology of as many devices as the mesh has, and sizes of mesh axes that are products of its "
+        "Choose a topology with as many devices as the mesh, and sizes of mesh axes that are products of its "
         "dimensions or divide them.",
     ),
     Page(
         Code.NO_MESH,
-        "There is no mesh",
-        "A function is called that needs a mesh, and none was given, is set, or is found on the arguments.",
+        "A missing mesh",
+        "The function needs a mesh, and none was given, is set, or is found on the arguments.",
         Example(
             python="""\
 import gspmd
@@ -89,9 +92,9 @@ gspmd.annotate(jnp.ones(8), "x")
     ),
     Page(
         Code.PARTITIONED_ALREADY,
-        "A program that is partitioned where an annotated one is needed, or the other way round",
-        "gspmd tells programs that it has partitioned by what it has written into them. Options that decide how a "
-        "program is partitioned mean nothing for them, and what compares with the original needs a partitioned one.",
+        "A partitioned program where an annotated one is needed, or the reverse",
+        "gspmd recognizes programs that it has partitioned by their attributes. Options for partitioning do not apply "
+        "to them, and comparisons with the original need a partitioned program.",
         Example("gspmd check program.mlir --against program.mlir"),
         "Give the kind of program that the message asks for.",
     ),

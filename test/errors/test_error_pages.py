@@ -72,7 +72,7 @@ def test_the_document_is_up_to_date() -> None:
 def test_a_code_is_explained(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain-error", code]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("G0401: An axis that the mesh does not have\n\nA sharding, or")
+    assert text.startswith("G0401: An unknown mesh axis\n\nA sharding, or")
     assert '[{"q"}]' in text
     assert "\n    $ gspmd partition program.mlir\n\nWhat to do:\n\nUse an axis of the mesh" in text
 
