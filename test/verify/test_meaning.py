@@ -44,7 +44,7 @@ def _computed(value: SymbolicValue, arrays: list[np.ndarray[Any, Any]]) -> np.nd
     rows = np.zeros((len(places), len(value.maps)), np.int64)
     for slot, (kind, each) in enumerate(zip(value.term.kinds, value.maps, strict=True)):
         for row, place in enumerate(places):
-            at = each.table[tuple(place[label.number] for label in each.labels)]
+            at = each.at({label: place[label.number] for label in each.labels})
             rows[row, slot] = set_map((), at).number if kind == SET else int(at)
     return Witness(_read(arrays)).values(value.term, rows).reshape(value.shape)
 

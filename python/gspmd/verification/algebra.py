@@ -15,19 +15,20 @@ import numpy as np
 
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import index_maps, numbers
+from gspmd.verification.blocks import Blocks
 from gspmd.verification.index_maps import (
     ANY,
     IndexMap,
-    Integers,
     Label,
+    all_along,
+    any_along,
     dim,
-    integer_map,
     masked,
     pointwise,
     set_map,
 )
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.sets import all_along, union, united
+from gspmd.verification.sets import union, united
 from gspmd.verification.summing import Summing, of_all_shares
 from gspmd.verification.terms import (
     CHOICE,
@@ -365,7 +366,7 @@ class Algebra(Values):
         return found
 
     def _made_total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
-        valid = [all_along(mask, label) for mask in value.valid]
+        valid = [all_along(mask, [label]) for mask in value.valid]
         if monoid == "add" and _is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
         if value.term.kind == "stablehlo.select":
@@ -540,7 +541,7 @@ class Algebra(Values):
         return "no"
 
 
-def _opposite(mask: Integers) -> Integers:
+def _opposite(mask: Blocks) -> Any:
     return np.where(mask == ANY, ANY, 1 - mask)
 
 
@@ -553,13 +554,11 @@ def _factors(mask: IndexMap) -> list[tuple[IndexMap, IndexMap]]:
     over = _dims(mask)
     if len(over) < 2:
         return []
-    axis = mask.labels.index(over[0])
-    table = mask.table == 1
-    first_axes = tuple(i for i, label in enumerate(mask.labels) if label in over[1:])
-    part, rest = table.any(axis=first_axes, keepdims=True), table.any(axis=axis, keepdims=True)
-    if not bool((table == (part & rest)).all()) or bool(part.all()):
+    part, rest = any_along(mask, over[1:]), any_along(mask, over[:1])
+    both = pointwise(lambda a, b: (a == 1) & (b == 1), part, rest)
+    if both is not pointwise(lambda m: m == 1, mask) or (part.is_constant and part.value == 1):
         return []
-    return [(integer_map(mask.labels, part.astype(np.int64)), integer_map(mask.labels, rest.astype(np.int64)))]
+    return [(part, rest)]
 
 
 def _is_before(which: IndexMap, mask: IndexMap) -> bool:

@@ -114,8 +114,8 @@ class Conditions(Algebra):
             return self.equal(part, pointwise_known(lambda n, o: numbers.wrapped(o - n, element), number, known_))
         limits = self._clamp_limits(value)
         if limits is not None:
-            given = number.table[number.table != ANY]
-            if given.size and given.min() > limits[0] and given.max() < limits[1]:
+            given = number.bounds()
+            if given is not None and given[0] > limits[0] and given[1] < limits[1]:
                 return self.equal(self.part(value, 1), number)
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
 
@@ -159,8 +159,7 @@ class Conditions(Algebra):
             part, known = reflected
             moved = pointwise_known(np.subtract, known, number)
             least, most = numbers.range_of_type(part.element)
-            given = moved.table[moved.table != ANY]
-            if given.size and (given.min() < least or given.max() > most):
+            if not _within(moved, least, most):
                 return None
             mirrored = (_COMPARE, _MIRRORED[direction], part.element)
             return self.elementwise(mirrored, "i1", [part, self.number(moved, part.element, value.shape)])
@@ -169,8 +168,7 @@ class Conditions(Algebra):
             return None
         moved = pointwise_known(np.subtract, number, offset)
         least, most = numbers.range_of_type(base.element)
-        given = moved.table[moved.table != ANY]
-        if given.size and (given.min() < least or given.max() > most):
+        if not _within(moved, least, most):
             return None
         operation = (_COMPARE, direction, base.element)
         return self.elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
@@ -195,17 +193,13 @@ class Conditions(Algebra):
 
     def _is_exact_difference(self, part: SymbolicValue, known: IndexMap, element: str) -> bool:
         least, most = self.range_of(part)
-        given = known.table[known.table != ANY]
-        low, high = numbers.range_of_type(element)
-        return not given.size or bool(low <= given.min() - most and given.max() - least <= high)
+        given, (low, high) = known.bounds(), numbers.range_of_type(element)
+        return given is None or (low <= given[0] - most and given[1] - least <= high)
 
     def _is_exact(self, part: SymbolicValue, offset: IndexMap, element: str) -> bool:
         least, most = self.range_of(part)
-        given = offset.table[offset.table != ANY]
-        if not given.size:
-            return True
-        low, high = numbers.range_of_type(element)
-        return bool(low <= least + given.min() and most + given.max() <= high)
+        given, (low, high) = offset.bounds(), numbers.range_of_type(element)
+        return given is None or (low <= least + given[0] and most + given[1] <= high)
 
     def range_of(self, value: SymbolicValue) -> tuple[int, int]:
         """Numbers that an integer lies between."""
@@ -213,8 +207,7 @@ class Conditions(Algebra):
         kind = value.term.kind
         known = self.known(value)
         if known is not None:
-            given = known.table[known.table != ANY]
-            return (int(given.min()), int(given.max())) if given.size else (0, 0)
+            return known.bounds() or (0, 0)
         limits = self._clamp_limits(value)
         if limits is not None:
             low, high = self.range_of(self.part(value, 1))
@@ -226,8 +219,8 @@ class Conditions(Algebra):
         shifted = self._shifted(value)
         if shifted is not None and self._is_exact(*shifted, value.element):
             low, high = self.range_of(shifted[0])
-            given = shifted[1].table[shifted[1].table != ANY]
-            return (low + int(given.min()), high + int(given.max())) if given.size else (low, high)
+            offset = shifted[1].bounds() or (0, 0)
+            return low + offset[0], high + offset[1]
         if kind == CHOICE:
             ranges = [self.range_of(leaf) for leaf in self.leaves(value)]
             return min(low for low, _ in ranges), max(high for _, high in ranges)
@@ -468,6 +461,11 @@ class Conditions(Algebra):
         inside = pointwise(lambda n, a, b: np.where(n == ANY, ANY, (n >= a) & (n <= b)), moved, known.low, known.high)
         used.add(base.instance)
         return self.choice(inside, self.equal(base, moved), self.number(index_maps.constant(0), "i1", condition.shape))
+
+
+def _within(each: IndexMap, least: int, most: int) -> bool:
+    given = each.bounds()
+    return given is None or (least <= given[0] and given[1] <= most)
 
 
 def _plus(number: IndexMap, by: int) -> IndexMap:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 
 from gspmd.verification import index_maps
 from gspmd.verification.algebra import Algebra
-from gspmd.verification.index_maps import Integers, Label, pointwise
+from gspmd.verification.blocks import Blocks
+from gspmd.verification.index_maps import Label, pointwise
 from gspmd.verification.values import SymbolicValue
 
 
@@ -43,6 +45,5 @@ def difference(algebra: Algebra, wanted: SymbolicValue, found: SymbolicValue) ->
     return None
 
 
-def _implied(mask: Integers, others: tuple[Integers, ...]) -> Integers:
-    where = functools.reduce(np.logical_and, [other == 1 for other in others], np.True_)
-    return np.asarray((mask == 1) | ~np.asarray(where), np.int64)
+def _implied(mask: Blocks, others: tuple[Blocks, ...]) -> Any:
+    return functools.reduce(np.logical_or, [other != 1 for other in others], mask == 1)

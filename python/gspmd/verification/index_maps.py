@@ -10,16 +10,16 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Integers: TypeAlias = npt.NDArray[np.int64]
-ANY = 1 - 2**52
-"""The entry of a place where the integer does not matter. As the bits of a float it is a NaN that nothing computes."""
+from gspmd.verification.blocks import ANY, Blocks, Split, larger_blocks
 
+Integers: TypeAlias = npt.NDArray[np.int64]
 LARGEST_TABLE = 1 << 24  # entries
 
 
@@ -49,14 +49,19 @@ class TooLarge(Exception):
 class IndexMap:
     """An integer by labels; or, if there are `columns`, a set of rows of so many integers and how often each counts.
 
-    Shapes: the sizes of the labels, of sets followed by [rows, columns + 1], where the last column counts. Rows are in
-    order, and those that count 0 at the end. Equal maps are one object.
+    Integers are kept in blocks (`blocks.py`), as large ones as there can be: of each label there are the number of its
+    places, the size of a block, and the step in it. So an even place takes one entry, however many places there are.
+    Shapes of `core`: the numbers of blocks, of sets followed by [rows, columns + 1], where the last column counts. Rows
+    are in order, and those that count 0 at the end. Equal maps are one object.
     """
 
-    __slots__ = ("_taken", "columns", "has_any", "labels", "number", "table")
+    __slots__ = ("_taken", "blocks", "columns", "core", "extents", "has_any", "labels", "number", "steps")
 
     labels: tuple[Label, ...]
-    table: Integers
+    extents: tuple[int, ...]
+    blocks: tuple[int, ...]
+    steps: tuple[int, ...]
+    core: Integers
     columns: int | None
     number: int
     has_any: bool
@@ -67,7 +72,8 @@ class IndexMap:
     _numbers = itertools.count()
 
     def __repr__(self) -> str:
-        return f"<{','.join(f'{kind[0]}{n}' for kind, n in self.labels)}: {str(self.table.tolist())[:200]}>"
+        axes = ",".join(f"{kind[0]}{n}" for kind, n in self.labels)
+        return f"<{axes}: {str(self.core.tolist())[:200]} blocks {self.blocks} steps {self.steps}>"
 
     @property
     def is_constant(self) -> bool:
@@ -80,46 +86,134 @@ class IndexMap:
     @property
     def value(self) -> int:
         """The integer, where it depends on nothing."""
-        return int(self.table)
+        return int(self.core)
+
+    @property
+    def table(self) -> Integers:
+        """All integers, with an axis for each label; of sets their rows. Raises TooLarge."""
+        if self.is_set:
+            return self.core
+        _check_size(self.extents)
+        return self.blocked(self.labels, (1,) * len(self.labels)).core
 
     def sizes(self) -> dict[Label, int]:
-        return dict(zip(self.labels, self.table.shape, strict=False))
+        return dict(zip(self.labels, self.extents, strict=True))
 
     @property
     def taken(self) -> list[int]:
         """The integers that there are, in order."""
         if self._taken is None:
-            self._taken = [int(n) for n in np.unique(self.table) if n != ANY]
+            self._taken = [int(n) for n in np.unique(self.evened().core) if n != ANY]
         return self._taken
+
+    def bounds(self) -> tuple[int, int] | None:
+        """The least and the largest integer that there is; None if there is none."""
+        known = self.core != ANY
+        if not known.any():
+            return None
+        low, high = self.blocked(self.labels, self.blocks).bounds()
+        return int(low[known].min()), int(high[known].max())
+
+    def at(self, place: Mapping[Label, int]) -> Integers:
+        """The integer, or the rows, at a place."""
+        index = tuple(place[label] // size for label, size in zip(self.labels, self.blocks, strict=True))
+        found: Integers = self.core[index]
+        if self.is_set or found == ANY:
+            return found
+        within = zip(self.labels, self.blocks, self.steps, strict=True)
+        return found + sum(place[label] % size * step for label, size, step in within)
 
     def depends_on(self, label: Label) -> bool:
         return label in self.labels
 
     def spread(self, labels: Sequence[Label]) -> Integers:
         """The table with an axis for each of these labels, which are in order and include its own."""
-        tail = self.table.shape[len(self.labels) :]
-        sizes = self.sizes()
+        table, sizes = self.table, self.sizes()
         shape = tuple(sizes.get(label, 1) for label in labels)
-        return self.table.reshape((*shape, *tail))
+        return table.reshape((*shape, *table.shape[len(self.labels) :]))
+
+    def evened(self) -> Blocks:
+        """In blocks of places that have the same integer."""
+        sizes = tuple(1 if step else size for size, step in zip(self.blocks, self.steps, strict=True))
+        return self.blocked(self.labels, sizes)
+
+    def blocked(self, labels: Sequence[Label], sizes: Sequence[int]) -> Blocks:
+        """In smaller blocks, with an axis for each of these labels, which are in order and include its own."""
+        core, steps = self.core, []
+        for axis, (label, block, step) in enumerate(zip(self.labels, self.blocks, self.steps, strict=True)):
+            size = sizes[labels.index(label)]
+            if size < block:
+                shape = (*core.shape[: axis + 1], block // size, *core.shape[axis + 1 :])
+                more = (step * size * np.arange(block // size)).reshape((-1,) + (1,) * (core.ndim - axis - 1))
+                wide = np.expand_dims(core, axis + 1)
+                core = np.where(wide == ANY, ANY, wide + more) if self.has_any else wide + more
+                core = np.broadcast_to(core, shape).reshape((*shape[:axis], -1, *shape[axis + 2 :]))
+            steps.append(step if size > 1 else 0)
+        counts = dict(zip(self.labels, core.shape, strict=True))
+        grown = dict(zip(self.labels, steps, strict=True))
+        return Blocks(
+            core.reshape([counts.get(label, 1) for label in labels]),
+            tuple(grown.get(label, 0) for label in labels),
+            tuple(sizes),
+        )
 
 
 def integer_map(labels: Sequence[Label], table: npt.ArrayLike) -> IndexMap:
-    """The map of a table with an axis for each label."""
+    """The map of a table with an axis for each label. Raises TooLarge."""
     array = np.asarray(table, np.int64)
-    names = tuple(labels)
-    if list(names) != sorted(names):
-        order = sorted(range(len(names)), key=names.__getitem__)
-        names, array = tuple(names[i] for i in order), array.transpose(order)
-    for axis in reversed(range(len(names))):
-        most = array.max(axis=axis, keepdims=True) if array.shape[axis] else np.full((1,) * array.ndim, ANY)
-        if array.shape[axis] <= 1 or bool(((array == most) | (array == ANY)).all()):
-            array = (
-                most.reshape(array.shape[:axis] + array.shape[axis + 1 :])
-                if array.shape[axis]
-                else np.full(array.shape[:axis] + array.shape[axis + 1 :], ANY)
-            )
-            names = names[:axis] + names[axis + 1 :]
-    return _interned(names, array, None)
+    return of_blocks(labels, array.shape, Blocks(array, (0,) * array.ndim, (1,) * array.ndim))
+
+
+def of_blocks(labels: Sequence[Label], extents: Sequence[int], given: Blocks) -> IndexMap:
+    """The map that has these blocks; of a label with one block only, that is all places. Raises TooLarge."""
+    core = np.asarray(given.core, np.int64)
+    if core.size > LARGEST_TABLE:
+        raise TooLarge
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    steps, sizes = [given.steps[axis] for axis in order], [given.sizes[axis] for axis in order]
+    return _canonical([labels[a] for a in order], [extents[a] for a in order], core.transpose(order), steps, sizes)
+
+
+def _canonical(
+    labels: list[Label], extents: list[int], core: Integers, steps: list[int], sizes: list[int]
+) -> IndexMap:
+    """The map whose labels are all needed, in blocks that are as large as there can be."""
+    if 0 in extents:
+        return _interned((), (), (), (), np.asarray(ANY), None)
+    for axis in reversed(range(len(labels))):
+        if core.shape[axis] == 1 and not steps[axis]:
+            core = core.squeeze(axis)
+        elif not steps[axis] and _is_same(core, axis):
+            core = core.max(axis=axis) if bool((core >= 0).all()) else _known_along(core, axis)
+        else:
+            if core.shape[axis] > 1:
+                number, steps[axis] = larger_blocks(core, axis, sizes[axis], steps[axis])
+                sizes[axis] *= number
+                core = core.take(range(0, core.shape[axis], number), axis=axis)
+            if sizes[axis] == 1 or steps[axis] or core.shape[axis] > 1:
+                continue
+            core = core.squeeze(axis)
+        del labels[axis], extents[axis], steps[axis], sizes[axis]
+    if labels and not (core != ANY).any():
+        return _interned((), (), (), (), np.asarray(ANY), None)
+    return _interned(tuple(labels), tuple(extents), tuple(sizes), tuple(steps), core, None)
+
+
+def _known_along(core: Integers, axis: int) -> Integers:
+    """Of integers that are the same or ANY along an axis, those that are known."""
+    most, least = core.max(axis=axis), core.min(axis=axis)
+    return np.where(most == ANY, least, most)
+
+
+def _is_same(core: Integers, axis: int) -> bool:
+    """Whether all integers along an axis are the same wherever they matter."""
+    known = np.expand_dims(_known_along(core, axis), axis)
+    return bool(((core == known) | (core == ANY)).all())
+
+
+def _check_size(sizes: Sequence[int]) -> None:
+    if math.prod(sizes) > LARGEST_TABLE:
+        raise TooLarge
 
 
 def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
@@ -135,7 +229,7 @@ def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
         first = table.take([0], axis=axis)
         if bool((table == first).all()):
             table, names = first.squeeze(axis), names[:axis] + names[axis + 1 :]
-    return _interned(names, table, columns)
+    return _interned(names, table.shape[: len(names)], (1,) * len(names), (0,) * len(names), table, columns)
 
 
 _set_numbers: dict[IndexMap, IndexMap] = {}
@@ -204,17 +298,25 @@ def _joined_equals(rows: Integers, same: npt.NDArray[np.bool_]) -> Integers:
     return made
 
 
-def _interned(labels: tuple[Label, ...], table: Integers, columns: int | None) -> IndexMap:
-    table = np.array(table, np.int64, order="C")
-    if table.size > LARGEST_TABLE:
+def _interned(
+    labels: tuple[Label, ...],
+    extents: tuple[int, ...],
+    blocks: tuple[int, ...],
+    steps: tuple[int, ...],
+    core: Integers,
+    columns: int | None,
+) -> IndexMap:
+    core = np.array(core, np.int64, order="C")
+    if core.size > LARGEST_TABLE:
         raise TooLarge
-    key = (labels, table.shape, columns, table.tobytes())
+    key = (labels, extents, blocks, steps, core.shape, columns, core.tobytes())
     found = IndexMap._known.get(key)
     if found is None:
         found = object.__new__(IndexMap)
-        found.labels, found.table, found.columns = labels, table, columns
+        found.labels, found.extents, found.blocks, found.steps = labels, extents, blocks, steps
+        found.core, found.columns = core, columns
         found._taken = None
-        found.has_any = columns is None and bool((table == ANY).any())
+        found.has_any = columns is None and bool((core == ANY).any())
         found.number = next(IndexMap._numbers)
         IndexMap._known[key] = found
         if columns is not None and not labels:
@@ -228,7 +330,7 @@ def constant(value: int) -> IndexMap:
 
 def counted(label: Label, size: int, start: int = 0, step: int = 1) -> IndexMap:
     """start, start + step, ... along a label."""
-    return integer_map((label,), start + step * np.arange(size, dtype=np.int64))
+    return _canonical([label], [size], np.full(1, start, np.int64), [step if size > 1 else 0], [max(size, 1)])
 
 
 Places: TypeAlias = Mapping[Label, IndexMap]
@@ -250,57 +352,82 @@ def composed(outer: IndexMap, places: Places) -> IndexMap:
 
 
 def _compose(outer: IndexMap, places: Places) -> IndexMap:
+    if 0 in outer.extents:
+        return outer if outer.is_set else constant(ANY)
+    if outer.is_set:
+        return _composed_set(outer, places)
+    own = zip(outer.labels, outer.extents, strict=True)
+    maps = [places[label] if label in places else counted(label, size) for label, size in own]
+
+    def at(*indices: Any) -> Any:
+        inside: Any = True
+        numbers, within = [], []
+        for index, size, block, step in zip(indices, outer.extents, outer.blocks, outer.steps, strict=True):
+            inside = inside & (index >= 0) & (index < size)
+            numbers.append(index // block if block < size else index * 0)
+            within.append(index % block * step if 1 < block < size else index * step)
+        chosen = np.where(inside, _entries(outer.core, numbers), ANY)
+        return np.where(chosen == ANY, ANY, functools.reduce(operator.add, within, chosen))
+
+    return pointwise(at, *maps)
+
+
+def _entries(core: Integers, numbers: Sequence[Blocks]) -> Blocks:
+    """The entries of a table at these numbers, taken as 0 where there is no such entry."""
+    index = [np.where((n < 0) | (n >= size), 0, n).even() for n, size in zip(numbers, core.shape, strict=True)]
+    first = numbers[0]
+    return Blocks(core[tuple(index)], (0,) * len(first.sizes), first.sizes)
+
+
+def _composed_set(outer: IndexMap, places: Places) -> IndexMap:
     own = outer.sizes()
     sizes: dict[Label, int] = {}
     for label in outer.labels:
         sizes.update(places[label].sizes() if label in places else {label: own[label]})
     labels = tuple(sorted(sizes))
-    size = int(np.prod([sizes[label] for label in labels], dtype=np.int64))
-    if size * int(np.prod(outer.table.shape[len(outer.labels) :], dtype=np.int64)) > LARGEST_TABLE:
-        raise TooLarge
-    index: list[Integers] = []
-    nowhere: Any = False
-    for label in outer.labels:
-        if label in places:
-            entry = places[label].spread(labels)
-            lacking = (entry < 0) | (entry >= own[label])
-            if lacking.any():
-                nowhere = nowhere | lacking
-                entry = np.where(lacking, 0, entry)
-        else:
-            shape = [1] * len(labels)
-            shape[labels.index(label)] = own[label]
-            entry = np.arange(own[label], dtype=np.int64).reshape(shape)
-        index.append(entry)
-    if 0 in own.values():
-        return integer_map((), ANY) if not outer.is_set else outer
-    table = outer.table[tuple(index)]
-    if outer.is_set:
-        full = tuple(sizes[label] for label in labels)
-        return set_map(labels, np.broadcast_to(table, (*full, *table.shape[-2:])))
-    if nowhere is not False:
-        table = np.where(nowhere, ANY, table)
     full = tuple(sizes[label] for label in labels)
-    return integer_map(labels, np.broadcast_to(table, full))
+    _check_size((*full, *outer.core.shape[-2:]))
+    index: list[Integers] = []
+    for label in outer.labels:
+        place = places[label] if label in places else counted(label, own[label])
+        entry = place.spread(labels)
+        index.append(np.where((entry < 0) | (entry >= own[label]), 0, entry))
+    table = outer.core[tuple(index)]
+    return set_map(labels, np.broadcast_to(table, (*full, *table.shape[-2:])))
 
 
 def pointwise(compute: Any, *maps: IndexMap) -> IndexMap:
-    """A function of the integers of several maps, which says itself what it makes of ANY. Raises TooLarge."""
+    """A function of the integers of several maps, which says itself what it makes of ANY. Raises TooLarge.
+
+    It is computed on blocks (`blocks.py`), on smaller ones where what it makes is not even all over one.
+    """
     sizes: dict[Label, int] = {}
+    blocks: dict[Label, int] = {}
     for each in maps:
-        sizes.update(each.sizes())
+        for label, size, block in zip(each.labels, each.extents, each.blocks, strict=True):
+            assert sizes.setdefault(label, size) == size, "a label has one size"
+            blocks[label] = math.gcd(block, blocks.get(label, block))
     labels = tuple(sorted(sizes))
-    full = tuple(sizes[label] for label in labels)
-    if int(np.prod(full, dtype=np.int64)) > LARGEST_TABLE:
-        raise TooLarge
-    table = compute(*[each.spread(labels) for each in maps])
-    return integer_map(labels, np.broadcast_to(table, full))
+    extents = tuple(sizes[label] for label in labels)
+    cut = [blocks[label] for label in labels]
+    while True:
+        _check_size([size // block for size, block in zip(extents, cut, strict=True)])
+        views = [each.blocked(labels, cut) for each in maps]
+        try:
+            made = compute(*views)
+        except Split as split:
+            cut[split.axis] = split.size
+            continue
+        counts = [size // block for size, block in zip(extents, cut, strict=True)]
+        even = made if isinstance(made, Blocks) else Blocks(np.asarray(made), (0,) * len(cut), tuple(cut))
+        core = np.broadcast_to(np.asarray(even.core, np.int64), counts)
+        return of_blocks(labels, extents, Blocks(core, even.steps, tuple(cut)))
 
 
 def pointwise_known(compute: Any, *maps: IndexMap) -> IndexMap:
     """A function of the integers of several maps, ANY wherever one of them is. Raises TooLarge."""
 
-    def of(*tables: Integers) -> Integers:
+    def of(*tables: Blocks) -> Any:
         lacking = functools.reduce(np.logical_or, [table == ANY for table in tables])
         return np.where(lacking, ANY, compute(*tables))
 
@@ -319,10 +446,26 @@ def masked(given: IndexMap, mask: IndexMap) -> IndexMap:
     shared = set(given.labels) & set(mask.labels)
     if given.is_set or not shared:
         return given
-    others = tuple(axis for axis, label in enumerate(mask.labels) if label not in shared)
-    there = (mask.table == 1).any(axis=others).astype(np.int64)
-    somewhere = integer_map([label for label in mask.labels if label in shared], there)
+    somewhere = any_along(mask, [label for label in mask.labels if label not in shared])
     return pointwise(lambda m, a: np.where(m == 1, a, ANY), somewhere, given)
+
+
+def any_along(mask: IndexMap, labels: Sequence[Label]) -> IndexMap:
+    """Whether a mask is 1 anywhere along these labels."""
+    return _along(mask, labels, np.any)
+
+
+def all_along(mask: IndexMap, labels: Sequence[Label]) -> IndexMap:
+    """Whether a mask is 1 all along these labels."""
+    return _along(mask, labels, np.all)
+
+
+def _along(mask: IndexMap, labels: Sequence[Label], how: Any) -> IndexMap:
+    even = mask.evened()
+    axes = tuple(axis for axis, label in enumerate(mask.labels) if label in labels)
+    core = how(even.core == 1, axis=axes, keepdims=True).astype(np.int64)
+    sizes = tuple(n if axis in axes else b for axis, (n, b) in enumerate(zip(mask.extents, even.sizes, strict=True)))
+    return of_blocks(mask.labels, mask.extents, Blocks(core, even.steps, sizes))
 
 
 def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:
@@ -349,20 +492,27 @@ def disagreement(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
     """The first place, by label, where two maps differ that both matter; None if there is none."""
     if left is right:
         return None
+    if left.is_set or right.is_set:
+        return _first(_differing_sets(left, right))
+    return _first(pointwise(lambda a, b: (a != b) & (a != ANY) & (b != ANY), left, right))
+
+
+def _differing_sets(left: IndexMap, right: IndexMap) -> IndexMap:
     sizes = {**left.sizes(), **right.sizes()}
     labels = tuple(sorted(sizes))
     a, b = left.spread(labels), right.spread(labels)
-    if left.is_set or right.is_set:
-        if left.columns != right.columns or a.shape[-2] != b.shape[-2]:
-            differs = np.ones(tuple(sizes[label] for label in labels), np.bool_)
-        else:
-            differs = (a != b).any(axis=(-1, -2))
-    else:
-        differs = (a != b) & (a != ANY) & (b != ANY)
-    if not differs.any():
+    if left.columns != right.columns or a.shape[-2] != b.shape[-2]:
+        return constant(1)
+    return integer_map(labels, (a != b).any(axis=(-1, -2)))
+
+
+def _first(mask: IndexMap) -> dict[Label, int] | None:
+    """The first place where a mask is 1; None if there is none."""
+    even = mask.evened()
+    if not (even.core == 1).any():
         return None
-    place = np.unravel_index(int(np.argmax(differs)), differs.shape)
-    return {label: int(at) for label, at in zip(labels, place, strict=True)}
+    place = np.unravel_index(int(np.argmax(even.core == 1)), even.core.shape)
+    return {label: int(at) * size for label, at, size in zip(mask.labels, place, even.sizes, strict=True)}
 
 
 def forget() -> None:

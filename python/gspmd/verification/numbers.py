@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gspmd.verification.blocks import Blocks
 from gspmd.verification.index_maps import ANY, IndexMap, Integers, pointwise, pointwise_known
+from gspmd.verification.not_known import NotKnown
 
 Compute = Callable[..., Any]
 
@@ -34,8 +36,15 @@ def wrapped(table: Integers, element: str) -> Integers:
     assert bits is not None
     if bits >= 64:
         return table
-    least, _ = range_of_type(element)
+    least, most = range_of_type(element)
+    if isinstance(table, Blocks) and _is_within(table, least, most):
+        return table
     return ((table - least) & ((1 << bits) - 1)) + least
+
+
+def _is_within(table: Blocks, least: int, most: int) -> bool:
+    low, high = table.bounds()
+    return bool(((table.core == ANY) | ((low >= least) & (high <= most))).all())
 
 
 def float_bits(value: float) -> int:
@@ -226,10 +235,11 @@ def of_integers(operation: Sequence[Any], source: str, element: str, operands: S
     compute = _of_integers(operation, source, element)
     if compute is None or bits_of(element) is None:
         return None
-    made = np.asarray(compute(*operands)).astype(np.int64)
+    made = np.multiply(compute(*operands), 1)
     by_chance = (made == ANY) & ~functools.reduce(np.logical_or, [operand == ANY for operand in operands])
-    if by_chance.any() and operation[0] not in _NOT_ALWAYS_DEFINED:
-        return None
+    found = by_chance.core if isinstance(by_chance, Blocks) else by_chance
+    if operation[0] not in _NOT_ALWAYS_DEFINED and found.any():
+        raise NotKnown(f"the integer {ANY}")
     return np.where(made == ANY, ANY, wrapped(made, element))
 
 

@@ -57,14 +57,14 @@ def _completed(
 
 
 def _at(each: IndexMap, place: dict[Label, int]) -> int:
-    return int(each.table[tuple(place[label] for label in each.labels)])
+    return int(each.at(place))
 
 
 def _numbers(value: SymbolicValue, place: dict[Label, int]) -> Numbers:
     row = []
     for kind, each in zip(value.term.kinds, value.maps, strict=True):
         if kind == SET:
-            row.append(set_map((), each.table[tuple(place[label] for label in each.labels)]).number)
+            row.append(set_map((), each.at(place)).number)
         else:
             row.append(_at(each, place))
     return Witness(_read).values(value.term, np.array([row], np.int64).reshape(1, -1))

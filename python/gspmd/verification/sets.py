@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.verification import index_maps
-from gspmd.verification.index_maps import IndexMap, Integers, Label, flattened, integer_map, set_map
+from gspmd.verification.index_maps import IndexMap, Integers, Label, flattened, set_map
 
 
 def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
@@ -78,12 +78,3 @@ def union(first: IndexMap, second: IndexMap) -> IndexMap:
     full = tuple(sizes[label] for label in labels)
     tables = [np.broadcast_to(t, (*full, *t.shape[-2:])) for t in (first.spread(labels), second.spread(labels))]
     return set_map(labels, np.concatenate(tables, axis=-2))
-
-
-def all_along(mask: IndexMap, label: Label) -> IndexMap:
-    """Whether a mask is 1 all along a label."""
-    if not mask.depends_on(label):
-        return mask
-    axis = mask.labels.index(label)
-    rest = mask.labels[:axis] + mask.labels[axis + 1 :]
-    return integer_map(rest, (mask.table == 1).all(axis=axis).astype(np.int64))

@@ -14,12 +14,13 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from gspmd.transforms.ops import traits_of
-from gspmd.verification.index_maps import ANY, IndexMap, Integers, TooLarge, joined, masked, pointwise, where
+from gspmd.verification.blocks import Blocks
+from gspmd.verification.index_maps import ANY, IndexMap, TooLarge, joined, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
@@ -187,8 +188,8 @@ class TermTable:
     def _needs_change(self, term: Term, bindings: tuple[Binding, ...]) -> bool:
         if len(set(zip(term.kinds, bindings, strict=True))) < len(bindings):
             return True
-        if term.kind == CHOICE and any(part.kind == CHOICE for part in term.parts):
-            return True  # what is chosen there may be known of by what is chosen here
+        if term.kind == CHOICE and any(part.kind == CHOICE for part in term.parts) and _is_known_of(term, bindings):
+            return True
         return any(
             kind != INDEX
             and isinstance(binding, IndexMap)
@@ -261,9 +262,23 @@ class TermTable:
         )
 
 
-def _numbered(*masks: Integers) -> Integers:
+def _is_known_of(term: Term, bindings: Sequence[Binding]) -> bool:
+    """Whether of what a choice is between another choice takes fewer parts than it has, where it is taken."""
+    which = opened(term.own[0], bindings, 0)
+    if not isinstance(which, IndexMap):
+        return False
+    for number, (part, refs) in enumerate(zip(term.parts, term.refs, strict=True)):
+        inner = opened(refs[part.own[0]], bindings, 0) if part.kind == CHOICE and isinstance(part.own[0], int) else None
+        if isinstance(inner, IndexMap) and set(inner.labels) & set(which.labels):
+            here = pointwise(lambda w, number=number: w == number, which)
+            if len(masked(inner, here).taken) < len(part.parts):
+                return True
+    return False
+
+
+def _numbered(*masks: Blocks) -> Any:
     """Which of several masks is 1."""
-    found: Integers = np.full(np.broadcast_shapes(*[mask.shape for mask in masks]), ANY)
+    found: Any = ANY
     for number, mask in enumerate(masks):
         found = np.where(mask == 1, number, found)
     return found

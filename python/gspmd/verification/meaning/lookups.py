@@ -10,7 +10,6 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-import numpy as np
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.operations import Operation
@@ -104,7 +103,7 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
             continue
         place = pointwise(lambda s, i: i - s, known, counted(dim(d), size))
         masks.append(pointwise(lambda p, window=window: (p >= 0) & (p < window), place))
-        places[dim(d)] = pointwise(lambda p, window=window: np.clip(p, 0, window - 1), place)
+        places[dim(d)] = place
     extended = [*shape, *(update.shape[d] for d, _ in open_)]
     for i, (d, _) in enumerate(open_):
         places[dim(d)] = counted(dim(rank + i), update.shape[d])

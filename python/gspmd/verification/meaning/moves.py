@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -60,10 +61,13 @@ def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -
     places: dict[Label, IndexMap] = {}
     for old, new in _groups(value.shape, shape):
         sizes = [shape[d] for d in new]
-        flat = np.arange(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64).reshape(sizes)
+        strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        parts = [pointwise(lambda i, s=s: i * s, counted(dim(n), shape[n])) for n, s in zip(new, strides, strict=True)]
         stride = 1
         for d in reversed(old):
-            places[dim(d)] = integer_map([dim(n) for n in new], flat // stride % value.shape[d])
+            places[dim(d)] = pointwise(
+                lambda *at, d=d, stride=stride: sum(at) // stride % value.shape[d], *parts
+            )
             stride *= value.shape[d]
     return machine.algebra.moved(value, shape, places)
 
@@ -104,8 +108,7 @@ def concatenated(machine: Execution, values: list[SymbolicValue], along: int) ->
         begin = end - value.shape[along]
         if begin == end:
             continue
-        inside = np.clip(np.arange(total) - begin, 0, value.shape[along] - 1)
-        part = algebra.moved(value, shape, {dim(along): integer_map([dim(along)], inside)})
+        part = algebra.moved(value, shape, {dim(along): counted(dim(along), total, -begin)})
         if made is None:
             made = part
         else:
@@ -142,7 +145,7 @@ def padded(
         step = interior[d] + 1
         inside = (at >= 0) & (at % step == 0) & (at // step < value.shape[d])
         masks.append(integer_map([dim(d)], inside.astype(np.int64)))
-        places[dim(d)] = integer_map([dim(d)], np.where(inside, at // step, 0))
+        places[dim(d)] = integer_map([dim(d)], np.where(inside, at // step, index_maps.ANY))
     made = algebra.moved(value, shape, places)
     for mask in reversed(masks):
         made = algebra.choice(mask, made, filling)

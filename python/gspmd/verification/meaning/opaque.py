@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gspmd.dialect.errors import Error
 from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.transforms.ir.op_info import InfoReader, has_side_effect
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
 from gspmd.transforms.ops import every_row
-from gspmd.verification.index_maps import IndexMap, Label, bound, counted, dim, integer_map
+from gspmd.verification.index_maps import IndexMap, Label, all_along, bound, counted, dim
 from gspmd.verification.meaning.elementwise import described
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
@@ -83,14 +81,7 @@ def _operand(
             labels += 1
     # dimensions get labels that no value has: everything at once, so that none is taken for another
     made = machine.algebra.moved(value, value.shape, moved)
-    return made.instance, tuple(said), [_all_bound(mask, bound_labels) for mask in made.valid], labels
-
-
-def _all_bound(mask: IndexMap, labels: Sequence[Label]) -> IndexMap:
-    """Whether a mask is 1 along all of these labels."""
-    axes = tuple(i for i, label in enumerate(mask.labels) if label in labels)
-    rest = [label for label in mask.labels if label not in labels]
-    return integer_map(rest, (mask.table == 1).all(axis=axes).astype(np.int64))
+    return made.instance, tuple(said), [all_along(mask, bound_labels) for mask in made.valid], labels
 
 
 def _rule(op: Operation) -> OpShardingRule | None:
