@@ -15,13 +15,11 @@ import numpy as np
 
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import index_maps, numbers
-from gspmd.verification.blocks import Blocks
 from gspmd.verification.index_maps import (
     ANY,
     IndexMap,
     Label,
     all_along,
-    any_along,
     dim,
     masked,
     pointwise,
@@ -43,6 +41,7 @@ from gspmd.verification.terms import (
     Instance,
     Term,
     TermTable,
+    is_zero,
     opened,
 )
 from gspmd.verification.values import Shape, SymbolicValue, Values
@@ -93,11 +92,7 @@ class Algebra(Values):
         return self.number(index_maps.constant(0), element, shape)
 
     def is_zero(self, value: SymbolicValue) -> bool:
-        return _is_zero(value.term)
-
-    @staticmethod
-    def is_zero_term(term: Term) -> bool:
-        return _is_zero(term)
+        return is_zero(value.term)
 
     # ---- choices ----
 
@@ -105,31 +100,9 @@ class Algebra(Values):
         """One value where the mask is 1, and the other elsewhere."""
         if mask.is_constant:
             return yes if mask.value == 1 else no
-        if self.is_zero(yes) and not self.is_zero(no):
-            return self.choice(pointwise(_opposite, mask), no, yes)
-        shape, valid = yes.shape, self._chosen_validity(mask, yes, no)
-        for part, rest in _factors(mask):
-            return self.choice(part, self.choice(rest, yes, no), no)
-        if not self.is_zero(no):  # zeros stay outside of all else
-            for part, rest in _factors(pointwise(_opposite, mask)):
-                return self.choice(part, self.choice(rest, no, yes), yes)
-        if yes.term.kind == CHOICE and _is_before(self.selector(yes), mask):
-            which, *leaves = self.selector(yes), *self.leaves(yes)
-            if leaves[-1].instance == no.instance and len(leaves) == 2:
-                inner = pointwise(lambda w: np.where(w == ANY, ANY, w == 0), which)
-                return self.of(self.choice(inner, self.choice(mask, leaves[0], no), no).instance, shape, valid)
-        first, second = self._taken_apart(yes, mask), self._taken_apart(no, mask)
-        which = pointwise(
-            lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, np.where(b == ANY, ANY, b + len(first[1])))),
-            mask, first[0], second[0],
-        )  # fmt: skip
-        return self.of(self.terms.choice(which, [*first[1], *second[1]]), shape, valid)
-
-    def _taken_apart(self, value: SymbolicValue, mask: IndexMap) -> tuple[IndexMap, list[Instance]]:
-        """What a choice over the dimensions of a mask is between; anything else is the only thing itself."""
-        if value.term.kind == CHOICE and _dims(self.selector(value)) == _dims(mask):
-            return self.selector(value), [leaf.instance for leaf in self.leaves(value)]
-        return index_maps.constant(0), [value.instance]
+        which = pointwise(lambda m: np.where(m == ANY, ANY, m != 1), mask)
+        valid = self._chosen_validity(mask, yes, no)
+        return self.of(self.terms.choice(which, [yes.instance, no.instance]), yes.shape, valid)
 
     def _chosen_validity(self, mask: IndexMap, yes: SymbolicValue, no: SymbolicValue) -> list[IndexMap]:
         if yes.valid == no.valid:
@@ -256,7 +229,7 @@ class Algebra(Values):
         """A sum of two values of which one is zero wherever the other one is not, as a choice."""
         if left.term.kind != CHOICE or right.term.kind != CHOICE:
             return None
-        first, second = self.without(left, _is_zero), self.without(right, _is_zero)
+        first, second = self.without(left, is_zero), self.without(right, is_zero)
         if first is None or second is None or _dims(first[0]) != _dims(second[0]):
             return None
         both = pointwise(lambda a, b: (a == 1) & (b == 1), first[0], second[0])
@@ -311,7 +284,7 @@ class Algebra(Values):
         """Of what is linear in a part with zeros, the part of what it makes, with zeros."""
         for position in _alone(str(operation[0]), element):
             value = values[position]
-            parts = self.without(value, _is_zero)
+            parts = self.without(value, is_zero)
             if parts is None:
                 continue
             mask, part, _ = parts
@@ -367,7 +340,7 @@ class Algebra(Values):
 
     def _made_total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
         valid = [all_along(mask, [label]) for mask in value.valid]
-        if monoid == "add" and _is_zero(value.term):
+        if monoid == "add" and is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
         if value.term.kind == "stablehlo.select":
             condition, *parts = (self.part(value, number) for number in range(3))
@@ -378,7 +351,7 @@ class Algebra(Values):
             if monoid == "add":
                 value = self._with_plain_zeros(value)
         present, kept, value = self._present(monoid, value, label)
-        if monoid == "add" and _is_zero(value.term):
+        if monoid == "add" and is_zero(value.term):
             return self.of(self.zero(value.element, value.shape).instance, value.shape, valid)
         maps = value.maps
         if present is not None:
@@ -396,7 +369,7 @@ class Algebra(Values):
     def _with_plain_zeros(self, value: SymbolicValue) -> SymbolicValue:
         """Something or a zero of any sign, as something or 0."""
         parts = [self.part(value, number) for number in range(3)]
-        plain = [self.zero(part.element, part.shape) if _is_zero(part.term) else part for part in parts]
+        plain = [self.zero(part.element, part.shape) if is_zero(part.term) else part for part in parts]
         return self.elementwise(value.term.operation, value.element, plain)
 
     def _present(
@@ -488,7 +461,7 @@ class Algebra(Values):
         """A sum of what is a sum of parts, part by part."""
         term = instance.term
         value = SymbolicValue(*instance, shape)
-        if monoid == "add" and term.kind == _SELECT and _is_zero(term.parts[2]):
+        if monoid == "add" and term.kind == _SELECT and is_zero(term.parts[2]):
             value = self._selected_sum(value)
             if value.term is term:
                 return None
@@ -529,7 +502,7 @@ class Algebra(Values):
             if term.operation[1] != "add" or own + parts.count("linear") > 1:
                 return "no"
             return "linear"
-        zeros = [part == "linear" or _is_zero(each) for part, each in zip(parts, term.parts, strict=True)]
+        zeros = [part == "linear" or is_zero(each) for part, each in zip(parts, term.parts, strict=True)]
         if term.kind == CHOICE:
             return "linear" if all(zeros) else "no"
         if term.kind in _CONVERTS and not numbers.is_float(term.parts[0].element):
@@ -541,39 +514,12 @@ class Algebra(Values):
         return "no"
 
 
-def _opposite(mask: Blocks) -> Any:
-    return np.where(mask == ANY, ANY, 1 - mask)
-
-
 def _dims(mask: IndexMap) -> tuple[Label, ...]:
     return tuple(label for label in mask.labels if label.kind == "dim")
 
 
-def _factors(mask: IndexMap) -> list[tuple[IndexMap, IndexMap]]:
-    """A mask over several dimensions as the conjunction of one of the first of these, and the rest, if it is one."""
-    over = _dims(mask)
-    if len(over) < 2:
-        return []
-    part, rest = any_along(mask, over[1:]), any_along(mask, over[:1])
-    both = pointwise(lambda a, b: (a == 1) & (b == 1), part, rest)
-    if both is not pointwise(lambda m: m == 1, mask) or (part.is_constant and part.value == 1):
-        return []
-    return [(part, rest)]
-
-
-def _is_before(which: IndexMap, mask: IndexMap) -> bool:
-    """Whether a choice is by an earlier dimension."""
-    return _dims(which) < _dims(mask)
-
-
 def _is_positive_zero(term: Term) -> bool:
-    return _is_zero(term) and _is_constant(term, lambda bits: bits == 0)
-
-
-def _is_zero(term: Term) -> bool:
-    if term.kind == "stablehlo.complex":
-        return all(map(_is_zero, term.parts))
-    return _is_constant(term, lambda bits: numbers.is_zero(bits, term.element))
+    return is_zero(term) and _is_constant(term, lambda bits: bits == 0)
 
 
 def _is_constant(term: Term, holds: Callable[[int], bool]) -> bool:

@@ -131,21 +131,19 @@ def _against(ufunc: Any, left: Blocks, right: Blocks) -> Blocks:
         return _even(ufunc, left, right)  # bits of floats, whose difference may be none of 64 bits
     apart = left - right
     low, high = apart.bounds()
-    if ufunc in (np.less, np.greater_equal):
-        changes = (low < 0) & (high >= 0)
-    elif ufunc in (np.greater, np.less_equal):
-        changes = (low <= 0) & (high > 0)
-    else:
-        changes = (low <= 0) & (high >= 0) & (low != high)
+    limits = [number for number, compares in ((0, _AT_0), (1, _AT_1)) if ufunc in compares]
+    changes = functools.reduce(np.logical_or, [(low < limit) & (high >= limit) for limit in limits])
     if changes.any():
-        raise apart.split_at(_signs_change, np.broadcast_to(changes, apart.core.shape), apart.steps)
+        places = functools.partial(_reached, limits=limits)
+        raise apart.split_at(places, np.broadcast_to(changes, apart.core.shape), apart.steps)
     return Blocks(ufunc(apart.core, 0), none, left.sizes)
 
 
-def _signs_change(first: Array, step: int) -> Array:
-    """Before which places what grows by a step gets to 0, and beyond."""
-    zero = -(first // step) if step > 0 else first // -step
-    return np.concatenate([zero - 1, zero, zero + 1])
+def _reached(first: Array, step: int, limits: list[int]) -> Array:
+    """The first places at which what grows by a step has reached limits, or no longer does."""
+    return np.concatenate(
+        [-((first - limit) // step) if step > 0 else (first - limit) // -step + 1 for limit in limits]
+    )
 
 
 def _quotient(ufunc: Any, value: Blocks, by: Blocks) -> Blocks:
@@ -185,7 +183,9 @@ def _where(mask: Blocks, yes: Blocks, no: Blocks) -> Blocks:
     return Blocks(np.where(chosen, yes.core, no.core), tuple(steps), mask.sizes)
 
 
-_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+_AT_0 = (np.less, np.greater_equal, np.equal, np.not_equal)  # these change where a difference reaches 0
+_AT_1 = (np.greater, np.less_equal, np.equal, np.not_equal)
+_COMPARISONS = dict.fromkeys((*_AT_0, *_AT_1))
 _UFUNCS: dict[Any, Callable[..., Blocks]] = {
     **dict.fromkeys((np.add, np.subtract), _linear),
     **dict.fromkeys(_COMPARISONS, _against),

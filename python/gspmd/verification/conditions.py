@@ -18,7 +18,7 @@ from gspmd.verification.algebra import BITCAST, Algebra
 from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise, pointwise_known
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
-from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance
+from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance, is_zero
 from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
@@ -243,7 +243,7 @@ class Conditions(Algebra):
             known = self.known(condition)
             if known is not None:
                 masks.append(known)
-            elif (parts_ := self.without(condition, self.is_zero_term)) is not None:
+            elif (parts_ := self.without(condition, is_zero)) is not None:
                 mask, yes, _ = parts_
                 masks.append(mask)
                 unknown.update((each.instance, each) for each in self._conjuncts(yes))
@@ -330,7 +330,7 @@ class Conditions(Algebra):
             return made
         if self.known(condition) is not None or not self.is_zero(no):
             return None
-        if (parts := self.without(yes, self.is_zero_term)) is not None:
+        if (parts := self.without(yes, is_zero)) is not None:
             mask, part, _ = parts
             return self.choice(mask, self.elementwise((_SELECT,), yes.element, [condition, part, no]), no)
         if yes.term.kind == _SELECT and self.is_zero(self.part(yes, 2)):

@@ -211,8 +211,8 @@ def _is_same(core: Integers, axis: int) -> bool:
     return bool(((core == known) | (core == ANY)).all())
 
 
-def _check_size(sizes: Sequence[int]) -> None:
-    if math.prod(sizes) > LARGEST_TABLE:
+def _check_size(sizes: Sequence[int], largest: int = LARGEST_TABLE) -> None:
+    if math.prod(sizes) > largest:
         raise TooLarge
 
 
@@ -396,11 +396,8 @@ def _composed_set(outer: IndexMap, places: Places) -> IndexMap:
     return set_map(labels, np.broadcast_to(table, (*full, *table.shape[-2:])))
 
 
-def pointwise(compute: Any, *maps: IndexMap) -> IndexMap:
-    """A function of the integers of several maps, which says itself what it makes of ANY. Raises TooLarge.
-
-    It is computed on blocks (`blocks.py`), on smaller ones where what it makes is not even all over one.
-    """
+def _common_blocks(*maps: IndexMap) -> tuple[tuple[Label, ...], tuple[int, ...], list[int]]:
+    """All labels of maps, their sizes, and the largest blocks that are as small as those of each map."""
     sizes: dict[Label, int] = {}
     blocks: dict[Label, int] = {}
     for each in maps:
@@ -408,10 +405,17 @@ def pointwise(compute: Any, *maps: IndexMap) -> IndexMap:
             assert sizes.setdefault(label, size) == size, "a label has one size"
             blocks[label] = math.gcd(block, blocks.get(label, block))
     labels = tuple(sorted(sizes))
-    extents = tuple(sizes[label] for label in labels)
-    cut = [blocks[label] for label in labels]
+    return labels, tuple(sizes[label] for label in labels), [blocks[label] for label in labels]
+
+
+def pointwise(compute: Any, *maps: IndexMap, largest: int = LARGEST_TABLE) -> IndexMap:
+    """A function of the integers of several maps, which says itself what it makes of ANY. Raises TooLarge.
+
+    It is computed on blocks (`blocks.py`), on smaller ones where what it makes is not even all over one.
+    """
+    labels, extents, cut = _common_blocks(*maps)
     while True:
-        _check_size([size // block for size, block in zip(extents, cut, strict=True)])
+        _check_size([size // block for size, block in zip(extents, cut, strict=True)], largest)
         views = [each.blocked(labels, cut) for each in maps]
         try:
             made = compute(*views)
@@ -468,6 +472,17 @@ def _along(mask: IndexMap, labels: Sequence[Label], how: Any) -> IndexMap:
     return of_blocks(mask.labels, mask.extents, Blocks(core, even.steps, sizes))
 
 
+def factors(mask: IndexMap) -> list[IndexMap]:
+    """Masks of as few dimensions as there can be, of which a mask is the conjunction, in the order of these."""
+    over = [label for label in mask.labels if label.kind == "dim"]
+    if len(over) > 1:
+        part, rest = any_along(mask, over[1:]), any_along(mask, over[:1])
+        both = pointwise(lambda a, b: (a == 1) & (b == 1), part, rest)
+        if both is pointwise(lambda m: m == 1, mask) and not (part.is_constant and part.value == 1):
+            return [part, *factors(rest)]
+    return [mask]
+
+
 def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:
     """Of maps that differ only where one of them does not matter one that is all of them, as far as they matter."""
     groups: list[tuple[IndexMap, list[IndexMap]]] = []
@@ -494,7 +509,23 @@ def disagreement(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
         return None
     if left.is_set or right.is_set:
         return _first(_differing_sets(left, right))
-    return _first(pointwise(lambda a, b: (a != b) & (a != ANY) & (b != ANY), left, right))
+    differs = _where_steps_differ(left, right)
+    if differs is None:
+        differs = _first(pointwise(lambda a, b: (a != b) & (a != ANY) & (b != ANY), left, right))
+    return differs
+
+
+def _where_steps_differ(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
+    """A place where two maps differ as they grow by other steps within a block."""
+    labels, _, cut = _common_blocks(left, right)
+    a, b = (each.blocked(labels, cut) for each in (left, right))
+    known = (a.core != ANY) & (b.core != ANY)
+    for label, first, second, size in zip(labels, a.steps, b.steps, cut, strict=True):
+        if size > 1 and first != second and known.any():
+            block = np.unravel_index(int(np.argmax(known)), known.shape)
+            place = {each: int(at) * n for each, at, n in zip(labels, block, cut, strict=True)}
+            return place if left.at(place) != right.at(place) else place | {label: place[label] + 1}
+    return None
 
 
 def _differing_sets(left: IndexMap, right: IndexMap) -> IndexMap:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gspmd.transforms.ops import traits_of
+from gspmd.verification import numbers
 from gspmd.verification.blocks import Blocks
-from gspmd.verification.index_maps import ANY, IndexMap, TooLarge, joined, masked, pointwise, where
+from gspmd.verification.index_maps import ANY, IndexMap, TooLarge, constant, factors, joined, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
@@ -40,6 +41,8 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
+_LARGEST_FLAT = 1 << 19
+"""Choices between choices become one up to so many entries."""
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
@@ -188,7 +191,7 @@ class TermTable:
     def _needs_change(self, term: Term, bindings: tuple[Binding, ...]) -> bool:
         if len(set(zip(term.kinds, bindings, strict=True))) < len(bindings):
             return True
-        if term.kind == CHOICE and any(part.kind == CHOICE for part in term.parts) and _is_known_of(term, bindings):
+        if term.kind == CHOICE:
             return True
         return any(
             kind != INDEX
@@ -220,6 +223,7 @@ class TermTable:
         if not isinstance(which, IndexMap):
             parts = [self.normal(*each) for each in given]
             return self.make((CHOICE,), parts[0].term.element, parts, [(f"{MASK}{len(parts)}", which)])
+        which, given = _flattened(which, given)
         taken = which.taken
         if len(taken) <= 1:
             return self.normal(*given[taken[0] if taken else 0])
@@ -257,23 +261,52 @@ class TermTable:
                 (here, Instance(leaf.term, tuple(_renamed(same, binding) for binding in leaf.bindings)))
                 for here, leaf in leaves
             ]
-        return self.make(
-            (CHOICE,), element, [self.normal(*leaf) for _, leaf in leaves], [(f"{MASK}{len(leaves)}", numbered)]
-        )
+        parts = [self.normal(*leaf) for _, leaf in leaves]
+        zero = next((i for i, part in enumerate(parts) if is_zero(part.term)), None)
+        if zero is None or len(parts) > 2:
+            return self.make((CHOICE,), element, parts, [(f"{MASK}{len(parts)}", numbered)])
+        made = parts[1 - zero]
+        for mask in reversed(factors(pointwise(lambda n: np.where(n == ANY, ANY, n != zero), numbered))):
+            otherwise = pointwise(lambda m: np.where(m == ANY, ANY, m == 0), mask)
+            made = self.make((CHOICE,), element, [made, parts[zero]], [(f"{MASK}2", otherwise)])
+        return made
 
 
-def _is_known_of(term: Term, bindings: Sequence[Binding]) -> bool:
-    """Whether of what a choice is between another choice takes fewer parts than it has, where it is taken."""
-    which = opened(term.own[0], bindings, 0)
-    if not isinstance(which, IndexMap):
-        return False
-    for number, (part, refs) in enumerate(zip(term.parts, term.refs, strict=True)):
-        inner = opened(refs[part.own[0]], bindings, 0) if part.kind == CHOICE and isinstance(part.own[0], int) else None
-        if isinstance(inner, IndexMap) and set(inner.labels) & set(which.labels):
-            here = pointwise(lambda w, number=number: w == number, which)
-            if len(masked(inner, here).taken) < len(part.parts):
-                return True
-    return False
+def is_zero(term: Term) -> bool:
+    """Whether a term is zero, of any sign."""
+    if term.kind == "stablehlo.complex":
+        return all(map(is_zero, term.parts))
+    return term.kind == CONSTANT and numbers.is_zero(int(term.operation[1]), term.element)  # type: ignore[call-overload]
+
+
+def _flattened(which: IndexMap, given: Sequence[Instance]) -> tuple[IndexMap, Sequence[Instance]]:
+    """A choice between choices as one, unless the table of that gets large."""
+    inner: list[IndexMap] = []
+    leaves: list[Instance] = []
+    for number, each in enumerate(given):
+        nested = opened(each.term.own[0], each.bindings, 0) if each.term.kind == CHOICE else None
+        parts: Sequence[Instance] = [each]
+        chosen = constant(0)
+        if isinstance(nested, IndexMap) and number in which.taken:
+            bind = functools.partial(opened, bindings=each.bindings, level=0)
+            own = zip(each.term.parts, each.term.refs, strict=True)
+            chosen, parts = _flattened(nested, [Instance(part, tuple(map(bind, refs))) for part, refs in own])
+        begin = len(leaves)
+        inner.append(pointwise(lambda n, begin=begin: np.where(n == ANY, ANY, n + begin), chosen))
+        leaves += parts
+    if len(leaves) == len(given):
+        return which, given
+
+    def taken(w: Blocks, *chosen: Blocks) -> Any:
+        found: Any = ANY
+        for number, each in enumerate(chosen):
+            found = np.where(w == number, each, found)
+        return found
+
+    try:
+        return pointwise(taken, which, *inner, largest=_LARGEST_FLAT), leaves
+    except TooLarge:
+        return which, given
 
 
 def _numbered(*masks: Blocks) -> Any:

@@ -19,6 +19,7 @@ from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked,
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
+from gspmd.verification.terms import is_zero
 from gspmd.verification.values import SymbolicValue
 
 _SELECT = "stablehlo.select"
@@ -42,7 +43,7 @@ def looked_up(
     algebra, size = machine.algebra, value.shape[axis]
     wanted = pointwise(lambda k, o: k - o, counted(dim(axis), size), offset)
     zero = algebra.zero(value.element, value.shape)
-    parts = algebra.without(value, algebra.is_zero_term)
+    parts = algebra.without(value, is_zero)
     if parts is not None:
         wanted, value = masked(wanted, parts[0]), parts[1]
     here = algebra.equal(dataclasses.replace(start, shape=value.shape), wanted)
