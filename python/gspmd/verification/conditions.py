@@ -23,6 +23,7 @@ from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
 _COMPARE, _SELECT, _AND, _OR, _NOT = (f"stablehlo.{name}" for name in ("compare", "select", "and", "or", "not"))
+_ADD = "stablehlo.add"
 _OPPOSITE = {"LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT", "EQ": "NE", "NE": "EQ"}
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
@@ -315,8 +316,9 @@ class Conditions(Algebra):
     def _selected(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         if yes.instance == no.instance:
             return yes
-        if yes.term.kind == _SELECT and self.part(yes, 0).instance == condition.instance:
-            return self.elementwise((_SELECT,), yes.element, [condition, self.part(yes, 1), no])
+        where = self._on(condition, yes)
+        if where.instance != yes.instance:
+            return self.elementwise((_SELECT,), yes.element, [condition, where, no])
         replaced = self._kept(condition, yes, no)
         if replaced is not None:
             return replaced
@@ -339,6 +341,16 @@ class Conditions(Algebra):
         if self._is_lookup(yes):
             return self._guarded(condition, yes)
         return None
+
+    def _on(self, condition: SymbolicValue, value: SymbolicValue) -> SymbolicValue:
+        """What a value is where a condition holds, on which it, or summands of it, may be something else."""
+        if value.term.kind == _SELECT and self.part(value, 0).instance == condition.instance:
+            return self.part(value, 1)
+        if value.term.kind != _ADD:
+            return value
+        parts = [self.part(value, number) for number in range(2)]
+        there = [self._on(condition, part) for part in parts]
+        return value if there == parts else self.elementwise((_ADD,), value.element, there)
 
     def _kept(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         """What is put in one place, if it is that on a further condition, and what has been there otherwise."""

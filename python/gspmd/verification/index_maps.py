@@ -174,9 +174,7 @@ def of_blocks(labels: Sequence[Label], extents: Sequence[int], given: Blocks) ->
     return _canonical([labels[a] for a in order], [extents[a] for a in order], core.transpose(order), steps, sizes)
 
 
-def _canonical(
-    labels: list[Label], extents: list[int], core: Integers, steps: list[int], sizes: list[int]
-) -> IndexMap:
+def _canonical(labels: list[Label], extents: list[int], core: Integers, steps: list[int], sizes: list[int]) -> IndexMap:
     """The map whose labels are all needed, in blocks that are as large as there can be."""
     if 0 in extents:
         return _interned((), (), (), (), np.asarray(ANY), None)

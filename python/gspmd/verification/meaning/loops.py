@@ -23,13 +23,13 @@ from gspmd.verification.meaning.control_flow import check_together, diverges
 from gspmd.verification.meaning.meaning import Execution, GivenLoop, Meaning
 from gspmd.verification.meaning.opaque import first_free
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.terms import INDEX, SET, Instance
+from gspmd.verification.terms import INDEX, MASK, SET, Instance
 from gspmd.verification.values import SymbolicValue
 
 LOOP = "stablehlo.while"
 _CARRIED = "carried"
 _MOST_GUESSES = 8  # of an invariant
-_MOST_ITERATIONS = 256  # of a loop that is run here
+_MOST_OPERATIONS = 1024  # of all iterations of a loop that is run here
 
 
 def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
@@ -137,7 +137,7 @@ def _matched(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
 
 def _unrolled(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue] | None:
     """What a loop makes whose iterations can be counted; None for any other, or for one that goes on for long."""
-    for _ in range(_MOST_ITERATIONS):
+    for _ in range(_MOST_OPERATIONS // sum(1 for _ in op.walk())):
         (condition,) = machine.block(op.regions[0], values)
         known = machine.algebra.known(condition)
         if known is None or not known.is_constant:
@@ -271,7 +271,7 @@ class _Match:
         digits = {
             label
             for kind, each in zip(made.term.kinds, made.maps, strict=True)
-            if kind == SET
+            if kind == SET or kind.startswith(MASK)
             for label in each.labels
             if label.kind == "digit"
         }

@@ -65,9 +65,7 @@ def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -
         parts = [pointwise(lambda i, s=s: i * s, counted(dim(n), shape[n])) for n, s in zip(new, strides, strict=True)]
         stride = 1
         for d in reversed(old):
-            places[dim(d)] = pointwise(
-                lambda *at, d=d, stride=stride: sum(at) // stride % value.shape[d], *parts
-            )
+            places[dim(d)] = pointwise(lambda *at, d=d, stride=stride: sum(at) // stride % value.shape[d], *parts)
             stride *= value.shape[d]
     return machine.algebra.moved(value, shape, places)
 
