@@ -272,6 +272,8 @@ def _in_order(rows: Integers) -> Integers:
     counts = rows[..., -1]
     columns = rows.shape[-1] - 1
     rows[..., :-1][counts == 0] = ANY
+    if columns and _is_in_order(rows[..., 0], counts != 0):
+        return rows
     keys = [rows[..., column] for column in reversed(range(columns))]
     order = np.lexsort([*keys, counts == 0], axis=-1)
     rows = np.take_along_axis(rows, order[..., None], axis=1)
@@ -281,6 +283,12 @@ def _in_order(rows: Integers) -> Integers:
             rows = _joined_equals(rows, same)
     most = int((rows[..., -1] != 0).sum(axis=1).max(initial=0))
     return rows[:, :most]
+
+
+def _is_in_order(first: Integers, present: npt.NDArray[np.bool_]) -> bool:
+    """Whether rows are in order by their first column alone, those that count first, and as many as in the largest."""
+    ascending = (first[:, 1:] > first[:, :-1]) | ~present[:, 1:]
+    return bool(ascending.all() and (present[:, :-1] >= present[:, 1:]).all() and present[:, -1:].any())
 
 
 def _joined_equals(rows: Integers, same: npt.NDArray[np.bool_]) -> Integers:

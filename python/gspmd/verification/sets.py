@@ -20,16 +20,12 @@ def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
     flat = flattened(table)
     present = flat[..., -1] != 0
     total = present.sum(axis=1)
-    alone: list[int] = []
-    for column in range(columns):
-        rest = [c for c in range(columns) if c != column and c not in alone]
-        if not rest:
-            break
-        single = _distinct(flat, [column], present)
-        others = _distinct(flat, rest, present)
-        alone_count = np.prod([_distinct(flat, [c], present) for c in alone], axis=0) if alone else 1
-        if (single * others * alone_count == total).all():
-            alone.append(column)
+    single = [_values(flat[..., column], present) for column in range(columns)]
+    if any((count == total).all() for count in single):  # nothing that varies can be apart from that
+        alone = [column for column, count in enumerate(single) if (count <= 1).all()]
+        alone = alone[: columns - 1]
+    else:
+        alone = _alone(flat, single, present, total)
     if not alone:
         return [(list(range(columns)), rows)]
     rest = [c for c in range(columns) if c not in alone]
@@ -41,6 +37,27 @@ def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
         flat_part[..., -1] = np.minimum(flat_part[..., -1], 1)
         found.append((group, set_map(part.labels, flat_part)))
     return found
+
+
+def _alone(flat: Integers, single: Sequence[Integers], present: Any, total: Integers) -> list[int]:
+    """Columns each of which takes all of its values with all that the others take."""
+    alone: list[int] = []
+    for column, count in enumerate(single):
+        rest = [c for c in range(len(single)) if c != column and c not in alone]
+        if not rest:
+            break
+        others = _distinct(flat, rest, present)
+        of_alone = np.prod([single[c] for c in alone], axis=0) if alone else 1
+        if (count * others * of_alone == total).all():
+            alone.append(column)
+    return alone
+
+
+def _values(column: Integers, present: Any) -> Integers:
+    """How many different integers there are in each row of a table, the first ones of which are present."""
+    ordered = np.sort(np.where(present, column, column[:, :1]), axis=1)
+    changes = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+    return np.where(present[:, 0], changes + 1, 0)
 
 
 def _distinct(flat: Integers, columns: Sequence[int], present: Any) -> Integers:
