@@ -1,12 +1,13 @@
 """What `gspmd verify` proves, how long that takes, and what it makes of planted faults.
 
-Usage: `python benchmarks/verify.py [--models] [--devices] [--operations N] [--faults N] [--peers] [--seed S]`; without
-an argument all five, with 20 programs of every family of operations, and 4 faults in each of 12 more.
+Usage: `python benchmarks/verify.py [--models] [--devices] [--large] [--random N] [--operations N] [--faults N]
+[--peers] [--seed S]`; without an argument all of these, with 200 random programs, 20 of every family of operations, and
+4 faults in each of 12 more. Seconds are those of the processor.
 
-Programs are the models of `models.py`, and single operations in all ways to split them (test/proof). A faulty program
-is right if it computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the
-run with exit code 1. The peers, XLA GSPMD and XLA with Shardy, get the models and the operations of
-`operation_cases.py`.
+Programs are the models of `models.py`, the rows of the paper's table and a step of Llama 3 405B, programs that
+`test/fuzz.py` draws, and single operations in all ways to split them (test/proof). A faulty program is right if it
+computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the run with exit
+code 1. The peers, XLA GSPMD and XLA with Shardy, get the models and the operations of `operation_cases.py`.
 """
 
 from __future__ import annotations
@@ -28,16 +29,30 @@ sys.path[:0] = [str(_ROOT / "test"), str(_ROOT / "docs")]
 
 import models  # noqa: E402
 import operation_cases  # noqa: E402
+import paper_cell  # noqa: E402
+import paper_table  # noqa: E402
+import search_cases  # noqa: E402
 from proof.enumeration import sample  # noqa: E402
+from proof.graphs import Graph  # noqa: E402
 from proof.operations import FAMILIES  # noqa: E402
+from search_models import Llama  # noqa: E402
 from support.planted_faults import faults  # noqa: E402
 
 import gspmd  # noqa: E402
+from gspmd.comparisons.measuring import Task, checked, judged  # noqa: E402
+from gspmd.comparisons.peers import PEERS  # noqa: E402
+from gspmd.dialect.notation import print_mesh  # noqa: E402
 from gspmd.examples import decoder_lm  # noqa: E402
 from gspmd.examples.common.running import lowered  # noqa: E402
+from gspmd.isolation import Worker, on_virtual_devices  # noqa: E402
+from gspmd.program_mesh import mesh_of  # noqa: E402
+from gspmd.reading import read_program  # noqa: E402
 from gspmd.tables import table  # noqa: E402
 
-_COLUMNS = ("programs", "proved", "refuted", "not known", "refused", "proved, run", "refuted, right")
+_COLUMNS = (
+    *("programs", "proved", "proved, right", "proved, wrong", "refuted", "refuted, wrong", "refuted, right"),
+    *("not known", "not known, wrong", "refused"),
+)
 _KNOWN_OPERATIONS = 60  # of every family
 
 
@@ -49,13 +64,19 @@ def main() -> int:
     parser.add_argument("--operations", type=int, metavar="N")
     parser.add_argument("--faults", type=int, metavar="N")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--random", type=int, metavar="N")
+    parser.add_argument("--large", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    everything = not (args.models or args.devices or args.peers) and args.operations is None and args.faults is None
+    everything = not any(value for name, value in vars(args).items() if name != "seed")
     if args.models or everything:
         _print("Models", ("model", "proved", "seconds", "operations"), _models())
     if args.devices or everything:
         _print("A training step on more devices", ("devices", "proved", "seconds", "operations"), _devices())
+    if args.large or everything:
+        _print("Large programs", ("program", "proved", "seconds", "operations"), _large())
+    if args.random or everything:
+        _print("Random programs", ("verdict", "programs"), _random(args.random or 200, args.seed))
     if args.operations or everything:
         rows = _operations(args.operations or 20, args.seed)
         _print("Operations", ("family", "programs", "proved", "not known", "seconds"), rows)
@@ -98,36 +119,70 @@ def _devices() -> list[tuple[str, ...]]:
     return [_judged_in_time(str(mesh["x"] * mesh["y"]), lowered(program, mesh).program) for mesh in meshes]
 
 
+def _large() -> list[tuple[str, ...]]:
+    """The rows of the paper's table, and a training step of Llama 3 405B on 2,048 devices."""
+    rows = {name: paper_table.ROWS[name] for name in paper_table.TABLE_2}
+    programs = {name: (paper_cell.program(row, remat=True), {"x": row.x, "y": row.y}) for name, row in rows.items()}
+    for name, recipe in (("2-D", search_cases.TWO_D), ("Megatron", search_cases.MEGATRON)):
+        llama = Llama(layers=126, model=16384, heads=128, groups=8, hidden=53248, batch=2048, length=4096)
+        programs[f"Llama 3 405B, {name}"] = llama.program(recipe), {"x": 256, "y": 8}
+    return [_judged_in_time(name, lowered(*each).program) for name, each in programs.items()]
+
+
 def _judged_in_time(name: str, program: Any) -> tuple[str, ...]:
     product = gspmd.partition(program)
-    started = time.perf_counter()
+    started = time.process_time()
     found = gspmd.verify(program, product)
-    taken_s = time.perf_counter() - started
+    taken_s = time.process_time() - started
     proved = sum(result.verdict is gspmd.Verdict.PROVED for result in found.results)
     return name, f"{proved} of {len(found.results)}", f"{taken_s:.2f}", str(found.operations)
 
 
 def _peers() -> tuple[list[tuple[str, ...]], int]:
-    """What is proved of what each partitioner makes; how much of that has been run, too, and is wrong."""
-    programs = {name: model.lower(8) for name, model in models.MODELS.items()}
-    programs |= {case.name: case.text() for case in operation_cases.CASES}
-    counts: dict[str, collections.Counter[str]] = {}
-    wrong = 0
-    for name, text in programs.items():
-        for opinion in gspmd.compare(text, verify=True).opinions:
-            found = opinion.verification
-            verdict = found.verdict.value if found is not None else "refused" if opinion.failure else "not known"
-            right = opinion.results is not None and opinion.results.passed
-            tallies = counts.setdefault(opinion.partitioner, collections.Counter())
-            tallies.update(["programs", verdict])
-            tallies["proved, run"] += verdict == "proved" and right
-            tallies["refuted, right"] += verdict == "refuted" and right
-            if verdict == "proved" and opinion.results is not None and not right:
-                print(f"wrong yes, {opinion.partitioner}: {name}", file=sys.stderr)
-                wrong += 1
-            if verdict != "proved":
-                print(f"{opinion.partitioner}, {name}: {verdict}", flush=True)
-    return [(name, *(str(tallies[column]) for column in _COLUMNS)) for name, tallies in counts.items()], wrong
+    """What is proved of what XLA's partitioners make; how much of what is proved computes something else when run."""
+    programs = {case.name: case.text() for case in operation_cases.CASES}
+    programs |= {name: model.lower(8) for name, model in models.MODELS.items()}
+    counts = {peer: collections.Counter[str]() for peer in PEERS}
+    with on_virtual_devices(8, timeout_s=300) as worker:
+        for name, text in programs.items():
+            task = Task(text, print_mesh(mesh_of(read_program(text), None)), verify=True)
+            for peer, tallies in counts.items():
+                verdict = _answer(worker, judged, task, peer)
+                said = "refused" if isinstance(verdict, str) else verdict.verdict.value
+                results = _answer(worker, checked, task, peer)
+                run = "not run" if isinstance(results, str) else "right" if results.passed else "wrong"
+                tallies.update(["programs", said, f"{said}, {run}"])
+                if said != "proved" or run == "wrong":
+                    print(f"{peer}, {name}: {said}, {run}", flush=True)
+    rows = [(name, *(str(tallies[column]) for column in _COLUMNS)) for name, tallies in counts.items()]
+    return rows, sum(tallies["proved, wrong"] for tallies in counts.values())
+
+
+def _answer(worker: Worker, question: Any, task: Task, peer: str) -> Any:
+    """What a peer's program is found to be, or why that is not known."""
+    try:
+        return worker.call(question, task, peer, "")
+    except Exception as error:  # noqa: BLE001 - whatever XLA raises
+        return str(error)
+
+
+def _random(number: int, seed: int) -> list[tuple[str, ...]]:
+    """Random programs with random annotations, as `test/fuzz.py` draws them, from a seed on."""
+    counts: collections.Counter[str] = collections.Counter()
+    started = time.process_time()
+    for each in range(seed, seed + number):
+        text = str(Graph(each, 8).program())
+        try:
+            product = gspmd.partition(text)
+        except gspmd.Error:
+            counts["refused"] += 1
+            continue
+        found = gspmd.verify(text, product)
+        counts[found.verdict.value] += 1
+        if found.verdict is gspmd.Verdict.REFUTED:
+            print(f"refuted: seed {each}", flush=True)
+    taken_s = (time.process_time() - started) / number
+    return [(kind, str(n)) for kind, n in sorted(counts.items())] + [("seconds each", f"{taken_s:.2f}")]
 
 
 def _programs(family: str, number: int, seed: int) -> Iterator[tuple[str, gspmd.Partitioned]]:
@@ -146,9 +201,9 @@ def _operations(number: int, seed: int) -> list[tuple[str, ...]]:
         counts: collections.Counter[str] = collections.Counter()
         taken_s = 0.0
         for text, product in _programs(family, number, seed):
-            started = time.perf_counter()
+            started = time.process_time()
             counts[gspmd.verify(text, product).verdict.value] += 1
-            taken_s += time.perf_counter() - started
+            taken_s += time.process_time() - started
         total += counts
         rows.append(_row(family, counts, taken_s))
     return [*rows, _row("all", total, 0.0)]
