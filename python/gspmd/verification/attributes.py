@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.verification.index_maps import ANY, Integers
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import OF_BOOLEANS, bits_of, float_bits, is_float
+
+
+_COMPLEX = re.compile(r"dense<\((\S+?), ?(\S+?)\)>")
 
 
 def ints(op: Operation, name: str) -> list[int]:
@@ -57,6 +61,19 @@ def _elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
         floats = _floats(attribute, element)
         return np.asarray(floats.astype(np.float64).view(np.int64).reshape(shape))
     return np.array(ir.DenseIntElementsAttr(attribute)).astype(np.int64).reshape(shape)
+
+
+def complex_splat(attribute: Any, element: str) -> tuple[int, int]:
+    """The real and the imaginary part of a constant that is the same everywhere, which only its text tells.
+
+    Raises NotKnown for any other one.
+    """
+    found = _COMPLEX.search(str(attribute))
+    try:
+        real, imaginary = (float_bits(float(part)) for part in found.groups()) if found else ()
+    except ValueError:  # an array, or bits of what is no number
+        raise NotKnown(f"constants of type '{element}'") from None
+    return real, imaginary
 
 
 def _signed(value: int, element: str) -> int:

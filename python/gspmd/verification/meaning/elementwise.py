@@ -9,7 +9,7 @@ from gspmd.dialect.own_attributes import PREFIX
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import every_row
 from gspmd.verification import index_maps
-from gspmd.verification.attributes import elements
+from gspmd.verification.attributes import complex_splat, elements
 from gspmd.verification.index_maps import counted, dim, integer_map
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.numbers import bits_of
@@ -55,6 +55,12 @@ def _compare(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
 
 def _constant(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     type_ = op.results[0].type
+    if type_.element.startswith("complex<"):
+        parts = [
+            machine.algebra.number(index_maps.constant(bits), type_.element[8:-1], type_.shape)
+            for bits in complex_splat(op.attributes["value"], type_.element)
+        ]
+        return [machine.algebra.elementwise(("stablehlo.complex",), type_.element, parts)]
     numbers = elements(op.attributes["value"], type_.shape, type_.element)
     labels = [dim(i) for i in range(type_.rank)] if numbers.ndim else []
     if 0 in type_.shape:
