@@ -480,6 +480,16 @@ def _along(mask: IndexMap, labels: Sequence[Label], how: Any) -> IndexMap:
 
 def factors(mask: IndexMap) -> list[IndexMap]:
     """Masks of as few dimensions as there can be, of which a mask is the conjunction, in the order of these."""
+    found = _factors.get(mask)
+    if found is None:
+        found = _factors[mask] = _factored(mask)
+    return found
+
+
+_factors: dict[IndexMap, list[IndexMap]] = {}
+
+
+def _factored(mask: IndexMap) -> list[IndexMap]:
     over = [label for label in mask.labels if label.kind == "dim"]
     if len(over) > 1:
         part, rest = any_along(mask, over[1:]), any_along(mask, over[:1])
@@ -557,4 +567,5 @@ def forget() -> None:
     IndexMap._known.clear()
     IndexMap._sets.clear()
     _composed.clear()
+    _factors.clear()
     _set_numbers.clear()

@@ -194,9 +194,7 @@ class TermTable:
         if term.kind == CHOICE:
             return True
         return any(
-            kind != INDEX
-            and isinstance(binding, IndexMap)
-            and (binding.is_constant or (kind.startswith(MASK) and len(binding.taken) < int(kind.removeprefix(MASK))))
+            isinstance(binding, IndexMap) and _becomes_other(kind, binding)
             for kind, binding in zip(term.kinds, bindings, strict=True)
         )
 
@@ -270,6 +268,17 @@ class TermTable:
             otherwise = pointwise(lambda m: np.where(m == ANY, ANY, m == 0), mask)
             made = self.make((CHOICE,), element, [made, parts[zero]], [(f"{MASK}2", otherwise)])
         return made
+
+
+def _becomes_other(kind: str, binding: IndexMap) -> bool:
+    """Whether what a slot is bound to is part of a term, or leaves less or several choices."""
+    if binding.labels and all(label.kind == "bound" for label in binding.labels):
+        return True
+    if kind == INDEX or not (binding.is_constant or kind.startswith(MASK)):
+        return False
+    if binding.is_constant or len(binding.taken) < int(kind.removeprefix(MASK)):
+        return True
+    return kind == f"{MASK}2" and len(factors(pointwise(lambda w: np.where(w == ANY, ANY, w == 0), binding))) > 1
 
 
 def is_zero(term: Term) -> bool:

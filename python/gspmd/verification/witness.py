@@ -68,6 +68,8 @@ class Witness:
         if isinstance(ref, int):
             return rows[:, ref]
         assert isinstance(ref, IndexMap)
+        if ref.labels:
+            raise Uninterpreted  # of a whole operand
         return np.full(len(rows), ref.number if ref.is_set else ref.value)
 
     def _bound(self, refs: tuple[Any, ...], rows: Integers) -> Integers:
