@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import (
-    ANY,
     IndexMap,
     Label,
     composed,

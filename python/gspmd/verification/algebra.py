@@ -15,8 +15,8 @@ import numpy as np
 
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import index_maps, numbers
+from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import (
-    ANY,
     IndexMap,
     Label,
     all_along,

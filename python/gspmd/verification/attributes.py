@@ -10,10 +10,10 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.operations import Block, Operation
-from gspmd.verification.index_maps import ANY, Integers
+from gspmd.verification.blocks import ANY
+from gspmd.verification.index_maps import Integers
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import OF_BOOLEANS, bits_of, float_bits, is_float
-
 
 _COMPLEX = re.compile(r"dense<\((\S+?), ?(\S+?)\)>")
 
@@ -70,10 +70,11 @@ def complex_splat(attribute: Any, element: str) -> tuple[int, int]:
     """
     found = _COMPLEX.search(str(attribute))
     try:
-        real, imaginary = (float_bits(float(part)) for part in found.groups()) if found else ()
-    except ValueError:  # an array, or bits of what is no number
-        raise NotKnown(f"constants of type '{element}'") from None
-    return real, imaginary
+        if found is not None:
+            return float_bits(float(found[1])), float_bits(float(found[2]))
+    except ValueError:  # bits of what is no number
+        pass
+    raise NotKnown(f"constants of type '{element}'")
 
 
 def _signed(value: int, element: str) -> int:

@@ -70,7 +70,8 @@ class Blocks(np.lib.mixins.NDArrayOperatorsMixin):
         values = [self._as_blocks(each) for each in inputs]
         if all(value.is_even for value in values):
             return self._made(ufunc(*(value.core for value in values)))
-        return _UFUNCS.get(ufunc, _even)(ufunc, *values)
+        rule: Callable[..., Blocks] = _UFUNCS.get(ufunc, _even)
+        return rule(ufunc, *values)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
         if function is np.where:
@@ -166,8 +167,7 @@ def _quotient(ufunc: Any, value: Blocks, by: Blocks) -> Blocks:
 
 
 def _extreme(ufunc: Any, left: Blocks, right: Blocks) -> Blocks:
-    chosen: Blocks = np.where(left <= right if ufunc is np.minimum else left >= right, left, right)
-    return chosen
+    return _where(left <= right if ufunc is np.minimum else left >= right, left, right)
 
 
 def _where(mask: Blocks, yes: Blocks, no: Blocks) -> Blocks:

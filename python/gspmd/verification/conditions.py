@@ -15,7 +15,8 @@ import numpy as np
 
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import BITCAST, Algebra
-from gspmd.verification.index_maps import ANY, IndexMap, counted, dim, integer_map, pointwise, pointwise_known
+from gspmd.verification.blocks import ANY
+from gspmd.verification.index_maps import IndexMap, counted, dim, integer_map, pointwise, pointwise_known
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
 from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance, is_zero

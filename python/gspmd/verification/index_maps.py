@@ -200,7 +200,8 @@ def _canonical(labels: list[Label], extents: list[int], core: Integers, steps: l
 def _known_along(core: Integers, axis: int) -> Integers:
     """Of integers that are the same or ANY along an axis, those that are known."""
     most, least = core.max(axis=axis), core.min(axis=axis)
-    return np.where(most == ANY, least, most)
+    found: Integers = np.where(most == ANY, least, most)
+    return found
 
 
 def _is_same(core: Integers, axis: int) -> bool:
@@ -380,7 +381,10 @@ def _compose(outer: IndexMap, places: Places) -> IndexMap:
 
 def _entries(core: Integers, numbers: Sequence[Blocks]) -> Blocks:
     """The entries of a table at these numbers, taken as 0 where there is no such entry."""
-    index = [np.where((n < 0) | (n >= size), 0, n).even() for n, size in zip(numbers, core.shape, strict=True)]
+    index = []
+    for number, size in zip(numbers, core.shape, strict=True):
+        there: Any = np.where((number < 0) | (number >= size), 0, number)
+        index.append(there.even())
     first = numbers[0]
     return Blocks(core[tuple(index)], (0,) * len(first.sizes), first.sizes)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gspmd.verification.blocks import Blocks
-from gspmd.verification.index_maps import ANY, IndexMap, Integers, pointwise, pointwise_known
+from gspmd.verification.blocks import ANY, Blocks
+from gspmd.verification.index_maps import IndexMap, Integers, pointwise, pointwise_known
 from gspmd.verification.not_known import NotKnown
 
 Compute = Callable[..., Any]

@@ -20,8 +20,8 @@ import numpy as np
 
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import numbers
-from gspmd.verification.blocks import Blocks
-from gspmd.verification.index_maps import ANY, IndexMap, TooLarge, constant, factors, joined, masked, pointwise, where
+from gspmd.verification.blocks import ANY, Blocks
+from gspmd.verification.index_maps import IndexMap, TooLarge, constant, factors, joined, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how

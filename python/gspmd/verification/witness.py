@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gspmd.verification import numbers
-from gspmd.verification.index_maps import ANY, IndexMap, Integers
+from gspmd.verification.blocks import ANY
+from gspmd.verification.index_maps import IndexMap, Integers
 from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, BoundSlot, Term
 
 Numbers = npt.NDArray[Any]

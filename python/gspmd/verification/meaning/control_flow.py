@@ -7,7 +7,8 @@ import numpy as np
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps
-from gspmd.verification.index_maps import ANY, pointwise
+from gspmd.verification.blocks import ANY
+from gspmd.verification.index_maps import pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown

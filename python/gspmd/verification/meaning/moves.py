@@ -10,6 +10,7 @@ import numpy as np
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps
 from gspmd.verification.attributes import integer, ints
+from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
@@ -143,7 +144,7 @@ def padded(
         step = interior[d] + 1
         inside = (at >= 0) & (at % step == 0) & (at // step < value.shape[d])
         masks.append(integer_map([dim(d)], inside.astype(np.int64)))
-        places[dim(d)] = integer_map([dim(d)], np.where(inside, at // step, index_maps.ANY))
+        places[dim(d)] = integer_map([dim(d)], np.where(inside, at // step, ANY))
     made = algebra.moved(value, shape, places)
     for mask in reversed(masks):
         made = algebra.choice(mask, made, filling)
