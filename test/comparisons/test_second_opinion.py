@@ -25,6 +25,11 @@ func.func public @main(%a: tensor<16x16xf32> {said('[{"x"}, {"y"}]')})
   %0 = stablehlo.negate %a : tensor<16x16xf32>
   return %0 : tensor<16x16xf32>
 }}"""
+COUNTED = f"""{MESH}
+func.func public @main() -> (tensor<16xi32> {said('[{"x"}]')}) {{
+  %0 = stablehlo.iota dim = 0 : tensor<16xi32>
+  return %0 : tensor<16xi32>
+}}"""
 BEGUN = f"""{MESH}
 func.func public @main(%a: tensor<16x4xf32> {said('[{"x"}, {}]')}, %b: tensor<f32> {said("[]")})
     -> (tensor<4xf32> {said("[{}]")}) {{
@@ -82,8 +87,9 @@ def test_all_compute_the_same_and_are_counted_alike() -> None:
     assert "all send the same for every line" in opinion_lines(found)
 
 
-def test_what_all_have_made_is_proved() -> None:
-    found = gspmd.compare(SWAPPED, verify=True, run=False)
+@pytest.mark.parametrize("text", [SWAPPED, COUNTED])
+def test_what_all_have_made_is_proved(text: str) -> None:
+    found = gspmd.compare(text, verify=True, run=False)
     for opinion in found.opinions:
         assert opinion.verification, f"{opinion.partitioner}: {opinion.unproved}{opinion.verification}"
     (row,) = [line for line in opinion_lines(found) if "for all inputs" in line]

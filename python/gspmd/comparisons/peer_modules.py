@@ -74,7 +74,9 @@ def per_device_module(proto: bytes, signature: Signature) -> ir.Module:
     """
     module = parse_written(_jax.mlir.hlo_to_stablehlo(proto), new_context())
     with in_memory(module) as top:
-        inputs = [parse_hlo_sharding(text_of(each)) for each in top.attributes[_PARAMETERS]]
+        if _OUTPUT not in top.attributes:
+            raise Unsupported("it does not say how results are split", code=Code.UNSUPPORTED)
+        inputs = [parse_hlo_sharding(text_of(each)) for each in top.attributes.get(_PARAMETERS, ())]
         outputs = _leaves(parse_hlo_sharding(required_text(top.attributes, _OUTPUT)))
         taken = dataclasses.replace(
             signature,
