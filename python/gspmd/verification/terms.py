@@ -271,14 +271,12 @@ class TermTable:
 
 
 def _becomes_other(kind: str, binding: IndexMap) -> bool:
-    """Whether what a slot is bound to is part of a term, or leaves less or several choices."""
+    """Whether what a slot is bound to is part of a term, or leaves fewer choices."""
     if binding.labels and all(label.kind == "bound" for label in binding.labels):
         return True
     if kind == INDEX or not (binding.is_constant or kind.startswith(MASK)):
         return False
-    if binding.is_constant or len(binding.taken) < int(kind.removeprefix(MASK)):
-        return True
-    return kind == f"{MASK}2" and len(factors(pointwise(lambda w: np.where(w == ANY, ANY, w == 0), binding))) > 1
+    return binding.is_constant or len(binding.taken) < int(kind.removeprefix(MASK))
 
 
 def is_zero(term: Term) -> bool:
