@@ -88,17 +88,7 @@ def main() -> int:
     if args.peers or everything:
         rows, wrong_peers = _peers()
         wrong += wrong_peers
-        header = (
-            "partitioner",
-            "programs",
-            "proved",
-            "refuted",
-            "not known",
-            "refused",
-            "proved, run",
-            "refuted, right",
-        )
-        _print("What others have made", header, rows)
+        _print("What others have made", ("partitioner", *_COLUMNS), rows)
     return 1 if wrong else 0
 
 
