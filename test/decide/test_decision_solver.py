@@ -133,6 +133,29 @@ def test_no_state_of_a_better_solution_is_taken_out(seed: int, monkeypatch: pyte
     assert found.bound <= least(problem) + 1e-9
 
 
+def like_layers(seed: int, variables: int = 60, states: int = 8) -> Problem:
+    """A chain with shortcuts, in which neighbors want the same state: residual streams are such problems."""
+    rng = np.random.default_rng(seed)
+    problem = Problem(Tables())
+    for _ in range(variables):
+        problem.add(problem.variable(states), problem.tables.made(rng.random(states)))
+    for a in range(variables):
+        for b in (a + 1, a + 2, a + 5):
+            if b < variables:
+                costs = 2 * rng.random((states, states))
+                np.fill_diagonal(costs, 0.0)
+                problem.join(a, b, problem.tables.made(costs))
+    return problem
+
+
+@pytest.mark.parametrize("seed", [5, 19, 25, 26, 38])
+def test_the_search_goes_on_while_its_bound_rises(seed: int) -> None:
+    problem = like_layers(seed)
+    found = solve(problem)
+    check(problem, found)
+    assert found.gap < solver.GAP
+
+
 def test_equal_problems_have_equal_solutions() -> None:
     one, other = (solve(made_up(3, variables=20, states=5, edges=40)) for _ in range(2))
     assert one == other
