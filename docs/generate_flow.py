@@ -107,7 +107,7 @@ have a localizer in the file of their family in [ops](../transforms/ops).
 """,
     ),
     "gspmd-optimize": (
-        "fewer and smaller collectives",
+        "overlapped and combined collectives",
         """\
 This pass fuses and combines collectives, moves them out of loops, and takes sums once. A single reduce-scatter stays as
 it is.

@@ -1,4 +1,4 @@
-"""Tidying the per-device program: equal operations merged, unused ones dropped, collectives made fewer and smaller."""
+"""Optimize the per-device program: merge equal operations, drop unused ones, overlap and combine collectives."""
 
 from __future__ import annotations
 
