@@ -20,7 +20,7 @@ func.func public @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
 
 sdy.mesh @mesh = <["x"=2]>
 func.func public @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  // expected-error @+1 {{calls 'CustomSPMDPartitioning', which functions of the Python program that made it split; partition that program with gspmd.jit}}
+  // expected-error @+1 {{calls 'CustomSPMDPartitioning', whose partitioning functions are in the Python program that made it; partition that program with gspmd.jit}}
   %0 = stablehlo.custom_call @CustomSPMDPartitioning(%a) {sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4}, custom>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
