@@ -15,7 +15,7 @@ from gspmd.transforms.paths.path import MoveBudget
 from gspmd.transforms.paths.placements import AxisParts
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.prices import Prices
-from gspmd.transforms.paths.routes import Routes
+from gspmd.transforms.paths.routes import Routes, WirePrices
 from gspmd.transforms.paths.search import Search, common_cuts
 
 TARGETS = {
@@ -34,7 +34,7 @@ def test_paths_take_no_longer_than_routes(target: str, size: int) -> None:
     mesh, type_ = Mesh(TARGETS[target]), TensorType((size, size), "bf16")
     hardware, parts = planned_for(target, mesh), AxisParts(mesh, ())
     table, planner = parts.of(2, ()), Planner(mesh, hardware)
-    seconds, dearer = Routes(table, hardware).seconds(type_), list[str]()
+    seconds, dearer = Routes(table, hardware, WirePrices(table.parts, hardware)).seconds(type_), list[str]()
     for a, b in itertools.product(range(len(table.lists)), range(table.finished)):
         path = planner.plan(type_, table.sharding(a), table.sharding(b))
         ordered_s = 4 * size * size / hardware.memory_bytes_per_s  # the whole value is read and written once more
@@ -78,7 +78,8 @@ def test_the_way_through_links_that_lie_idle_is_found() -> None:
 def test_between_placements_that_are_uneven_no_route_leads() -> None:
     mesh = Mesh((("x", 4), ("y", 4)))
     table = AxisParts(mesh, ()).of(1, ())
-    routes = Routes(table, read_hardware("tpu:v5e:4x4", mesh))
+    hardware = read_hardware("tpu:v5e:4x4", mesh)
+    routes = Routes(table, hardware, WirePrices(table.parts, hardware))
     wide = np.flatnonzero(table.count == 16)
     for a, b in itertools.permutations(range(table.finished), 2):
         assert not set(routes.stops(TensorType((20,), "f32"), a, b)[1:-1]) & set(wide.tolist())

@@ -16,7 +16,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import RouteBook, Routes, WirePrices
+from gspmd.transforms.paths.routes import RouteBook, Routes
 
 NEVER_S = 1e3
 """The price of an impossible reshard: more than any real one, without losing precision in sums."""
@@ -27,10 +27,10 @@ class PriceBook:
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self.parts, self.hardware = parts, hardware
-        self._wires = WirePrices(parts, hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
         self.planner = Planner(parts.mesh, hardware)
         self._routes = RouteBook(hardware)
+        self._wires = self._routes.wires(parts)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `NEVER` if the target is partial where the source is not."""

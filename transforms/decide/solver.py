@@ -115,9 +115,8 @@ class _Elimination:
     def __init__(self, problem: Problem) -> None:
         self.tables, self.sizes = problem.tables, list(problem.sizes)
         self.unary = list(problem.unary)
-        self.neighbours: list[dict[int, int]] = [
-            {} for _ in problem.sizes
-        ]  # by neighbor: the table, with the variable's own states as rows
+        # By neighbor: the table, with the variable's own states as rows.
+        self.neighbours: list[dict[int, int]] = [{} for _ in problem.sizes]
         for (a, b), table in problem.edges.items():
             self.neighbours[a][b] = table
             self.neighbours[b][a] = -1 - table  # transposed on demand

@@ -6,7 +6,6 @@ import math
 
 from gspmd.dialect.rule import OpShardingRule, RuleBuilder, Stage
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ops.evaluation import OF_ELEMENTS
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Flops, Fusion, Traits
 
@@ -83,7 +82,6 @@ def _traits(name: str) -> Traits:
         floats_only=name == "divide",
         commutes=name in _COMMUTATIVE,
         flops=MOVED if name == "convert" else _MADE,
-        evaluate=OF_ELEMENTS.get(name),
         fusion=Fusion.WITH_USER,
     )
 

@@ -13,7 +13,6 @@ from gspmd.transforms.emit.local_op import LocalOp
 from gspmd.transforms.exchange.halo import Windows, redistribute
 from gspmd.transforms.exchange.intervals import Exchange
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ops.evaluation import the_same
 from gspmd.transforms.ops.op_definition import OpDef, op_table
 from gspmd.transforms.ops.traits import MOVED, Fusion, Traits
 
@@ -211,7 +210,7 @@ OPS = op_table(
         OpDef(
             "stablehlo.broadcast_in_dim",
             broadcast_rule,
-            traits=Traits(linear=((0,),), flops=MOVED, evaluate=the_same, fusion=Fusion.WITH_ALL_USERS),
+            traits=Traits(linear=((0,),), flops=MOVED, fusion=Fusion.WITH_ALL_USERS),
         ),
         OpDef(
             "stablehlo.transpose",
@@ -224,9 +223,7 @@ OPS = op_table(
             localize_reshape,
             others=other_reshape_rules,
             in_loops=iterated_reshape_rule,
-            traits=Traits(
-                rearranges=True, linear=((0,),), flops=MOVED, evaluate=the_same, view=True, stays_on_host=True
-            ),
+            traits=Traits(rearranges=True, linear=((0,),), flops=MOVED, view=True, stays_on_host=True),
         ),
     ]
 )

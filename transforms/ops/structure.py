@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gspmd.transforms.ir.program import BARRIER, MANUAL
 from gspmd.transforms.ops.contraction import vector_dot_flops
-from gspmd.transforms.ops.evaluation import the_same
 from gspmd.transforms.ops.traits import MOVED, PLAIN, UNKNOWN, Flops, Traits
 
 _WORDS = {
@@ -26,7 +25,7 @@ STRUCTURE: dict[str, str] = {name: words for words, names in _WORDS.items() for 
 _CONTROL = Traits(flops=MOVED, pure=False)  # its regions may contain any operation
 _TRAITS = {
     _CONTROL: f"stablehlo.case stablehlo.if stablehlo.while {MANUAL}",
-    Traits(flops=MOVED, evaluate=the_same, view=True): BARRIER,
+    Traits(flops=MOVED, view=True): BARRIER,
     Traits(pure=False): "stablehlo.return",
     Traits(flops=MOVED): """
         stablehlo.broadcast stablehlo.create_token stablehlo.get_tuple_element stablehlo.tuple

@@ -7,7 +7,6 @@ import enum
 from collections.abc import Callable
 
 from gspmd.transforms.ir.op_info import OpInfo
-from gspmd.transforms.ops.evaluation import Evaluate
 
 
 class Fusion(enum.Enum):
@@ -38,7 +37,7 @@ class Traits:
     each operand. `rearranges`: the result is a permutation of the operand's elements. `linear`: tuples of operands in
     which it is jointly linear, f(a) + f(b) = f(a + b), with the others fixed. With a reducer, this holds only for sums
     that start from zeros. `floats_only`: only for floats, since integer division has a remainder. `commutes`: its two
-    operands may be swapped. `flops`: its arithmetic; None if unknown. `evaluate`: its evaluator for integers, if any.
+    operands may be swapped. `flops`: its arithmetic; None if unknown.
 
     Memory:
     `view`: every result is the operand of the same number by another name.
@@ -65,7 +64,6 @@ class Traits:
     floats_only: bool = False
     commutes: bool = False
     flops: Flops | None = None
-    evaluate: Evaluate | None = None
     view: bool = False
     placement: bool = False
     stays_on_host: bool = False

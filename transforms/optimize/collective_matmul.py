@@ -65,7 +65,7 @@ class CollectiveMatmul(CollectivePass):
             steps = _Steps(program, found, way)
             if collective.kind == "all_gather":
                 found.dot.replace([steps.of_gather()])
-                collective.erase()
+                collective.op.erase()
             else:
                 collective.op.replace([steps.of_scatter()])
                 found.dot.erase()

@@ -172,7 +172,7 @@ def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Prod
         joined = emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(product.of(dim)[1] or 0))
         product.dot.results[0].replace_all_uses_with(joined)
         product.dot.erase()
-    gather.erase()
+    gather.op.erase()
     program.changed()
 
 

@@ -28,7 +28,7 @@ class MergeCollectives(CollectivePass):
     def apply(self, program: DeviceProgram) -> None:
         for collective in reversed(program.collectives()):
             if not collective.result.is_used:
-                collective.erase()
+                collective.op.erase()
                 program.changed()
         while True:
             before = program.changes

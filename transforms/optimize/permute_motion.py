@@ -63,5 +63,5 @@ def _move(program: DeviceProgram, loop: Operation, last: Operation, index: int, 
     moved = emit.collective_permute(argument, pairs, permute.axes, permute.cause)
     argument.replace_all_uses_with(moved, [moved.op])
     last.operands[index] = permute.operand
-    permute.erase()
+    permute.op.erase()
     program.changed()

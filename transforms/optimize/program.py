@@ -38,18 +38,13 @@ _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
 class LocalCollective:
     """One collective operation with one operand, whose attributes are read when asked for."""
 
-    __slots__ = ("_mesh", "attributes", "is_gone", "kind", "op")
+    __slots__ = ("_mesh", "attributes", "kind", "op")
 
     def __init__(self, op: Operation, kind: str, mesh: Mesh | None) -> None:
         self.op = op
         self.kind = kind
         self.attributes = op.attributes
-        self.is_gone = False
         self._mesh = mesh
-
-    def erase(self) -> None:
-        self.op.erase()
-        self.is_gone = True
 
     @property
     def operand(self) -> Value:

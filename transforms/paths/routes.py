@@ -51,10 +51,9 @@ class WirePrices:
 class Routes:
     """The best routes between all placements of a rank, and their times for values of a type."""
 
-    def __init__(self, table: Placements, hardware: Hardware) -> None:
+    def __init__(self, table: Placements, hardware: Hardware, wires: WirePrices) -> None:
         self._table, self._hardware = table, hardware
         self._kind, self._mask = _steps(table)
-        wires = WirePrices(table.parts, hardware)
         self._latency_s, self._slope = np.zeros(self._kind.shape), np.zeros(self._kind.shape)
         for number, kind in enumerate(_KINDS[1:], start=1):
             at = self._kind == number
@@ -109,6 +108,14 @@ class RouteBook:
     def __init__(self, hardware: Hardware) -> None:
         self._hardware = hardware
         self._known: dict[Placements, Routes] = {}
+        self._wires: dict[AxisParts, WirePrices] = {}
+
+    def wires(self, parts: AxisParts) -> WirePrices:
+        """The prices of collectives over parts."""
+        found = self._wires.get(parts)
+        if found is None:
+            found = self._wires[parts] = WirePrices(parts, self._hardware)
+        return found
 
     def of(self, table: Placements) -> Routes | None:
         """The routes between the placements of a table; None if there are too many."""
@@ -116,7 +123,7 @@ class RouteBook:
             return None
         found = self._known.get(table)
         if found is None:
-            found = self._known[table] = Routes(table, self._hardware)
+            found = self._known[table] = Routes(table, self._hardware, self.wires(table.parts))
         return found
 
 
@@ -124,9 +131,8 @@ def _steps(table: Placements) -> tuple[Ints, Ints]:
     """The kind of the step between each pair of placements, and its parts."""
     parts, lists = table.parts, table.lists
     length = np.array([len(each) for each in parts.lists])
-    begins = parts.prefix & (
-        length[:, None] >= length[None, :]
-    )  # whether the second of two lists is a prefix of the first
+    # Whether the second of two lists is a prefix of the first.
+    begins = parts.prefix & (length[:, None] >= length[None, :])
     before, after = lists[:, None, :], lists[None, :, :]
     grown, shrunk, same = begins[after, before], begins[before, after], before == after
     mask_a, mask_b = table.mask[:, None], table.mask[None, :]

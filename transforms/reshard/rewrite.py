@@ -286,14 +286,14 @@ class Resharder:
         if need in known:
             return known[need]
         if self._is_constant(value):
-            constant = self.program.ops[self.program.value_def[value]]
-            moved = self._remake(constant, need, constant.ir, constant.ir.operands)
+            maker = self._maker(value)
+            moved = self._remake(maker, need, maker.ir, maker.ir.operands)
             self._moved[0].setdefault(value, {})[need] = moved
             return moved
         narrow = widened_from(self.program, value)
         if narrow is not None and not self.sharding[value].unreduced:
             operands = [self._moved_value(narrow, need, user, cause)]
-            moved = self._remake(self.program.ops[self.program.value_def[value]], need, user, operands)
+            moved = self._remake(self._maker(value), need, user, operands)
             self._moved[-1].setdefault(value, {})[need] = moved
             return moved
         depth, point = self._where(value, need, user)
@@ -321,8 +321,11 @@ class Resharder:
             remark(op, f"takes the best of {most} moves looked at of {what}; max-reshard-moves allows for more")
 
     def _is_constant(self, value: int) -> bool:
-        definer = self.program.value_def[value]
-        return definer >= 0 and self.program.ops[definer].splittable
+        return self.program.value_def[value] >= 0 and self._maker(value).splittable
+
+    def _maker(self, value: int) -> Op:
+        """The producer of a value that is no argument."""
+        return self.program.ops[self.program.value_def[value]]
 
     def _remake(self, op: Op, need: TensorSharding, before: Operation, operands: Sequence[Value]) -> Value:
         """Make a constant or a wider value again, split as needed, which costs nothing."""
