@@ -348,7 +348,7 @@ def test_a_folder_that_is_read_only_is_a_remark(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(output.os, "access", lambda path, mode: False)  # the superuser may write anywhere
     result, told = heard(lambda: jitted()(W, X))
     np.testing.assert_array_equal(result, np.tanh(X @ W) @ W.T)
-    assert ["nothing can be written" in diagnostic.message for diagnostic in told] == [True]
+    assert ["cannot write into" in diagnostic.message for diagnostic in told] == [True]
 
 
 def test_a_file_in_the_place_of_the_folder_is_a_remark(folder: Path) -> None:

@@ -304,7 +304,7 @@ def test_what_is_made_of_a_narrower_type_is_as_exact_as_that() -> None:
     first, second = report.results
     assert first.max_rel_error > first.tolerance
     assert report.passed
-    assert first.reason.startswith("made of bfloat16: the relative error ")
+    assert first.reason.startswith("computed in bfloat16: the relative error ")
     assert not second.reason
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from gspmd.dialect.errors import AnnotationError
 from gspmd.dialect.mesh import Mesh
 from gspmd.plan_search.mesh_plans import MeshPlans
 from gspmd.plan_search.meshes import put_mesh
@@ -84,7 +85,11 @@ def propose_pipeline(plans: MeshPlans, plan_s: float) -> PipelineProposal | None
         module = read_program(plans.prices.module)
         stage = Mesh(mesh.axes[1:], name=mesh.name)
         put_mesh(module, stage)
-        problem, hardware = PlanProblem(module, stage, question), read_hardware(question.target, mesh)
+        try:
+            problem = PlanProblem(module, stage, question)
+        except AnnotationError:  # an annotation says the whole mesh, of which a stage has a part
+            return found
+        hardware = read_hardware(question.target, mesh)
         batch = problem.roles.batch_color(axes)
         for microbatches in (count * per for per in _PER_STAGE if layers.batch % (count * per) == 0):
             if batch is not None:
