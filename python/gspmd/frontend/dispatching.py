@@ -14,6 +14,7 @@ from gspmd.runtime import arguments, in_flight
 from gspmd.runtime.familiar_errors import ProgramFailed
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
+_Array, _flatten = jax_stages.Array, jax_stages.flatten
 Passed = list[tuple[str, Any]]  # the leaves of a call's arguments, and what errors call them
 
 
@@ -35,11 +36,9 @@ class Dispatched:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:  # jaxlib may end the process where a donated array is gone, or is passed twice
-            leaves = jax_stages.flatten(args)[0]
-            if kwargs:
-                leaves += jax_stages.flatten(kwargs)[0]
+            leaves = _flatten((args, kwargs) if kwargs else args)[0]
             for leaf in leaves:
-                if leaf.__class__ is jax_stages.Array and leaf.is_deleted():
+                if leaf.__class__ is _Array and leaf.is_deleted():
                     self._check_donated(args, kwargs)
             if len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves):
                 self._check_donated(args, kwargs)
