@@ -127,6 +127,36 @@ def _operands(rng: random.Random, line: str) -> str | None:
     return line.replace(found[2], ", ".join(names))
 
 
+_ALIKE = (
+    ("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+    ("and", "or", "xor"),
+    ("cosine", "sine", "tanh", "exponential", "negate", "abs", "floor", "ceil"),
+)
+"""Operations that take and return the same types."""
+
+
+def _operation(rng: random.Random, line: str) -> str | None:
+    """Another operation is in its place, in the program or in a region."""
+    found = re.search(r"stablehlo\.(\w+) (?=%|across)", line)
+    alike = next((names for names in _ALIKE if found is not None and found[1] in names), None)
+    if found is None or alike is None:
+        return None
+    other = rng.choice([name for name in alike if name != found[1]])
+    return line[: found.start(1)] + other + line[found.end(1) :]
+
+
+def _attribute(rng: random.Random, line: str) -> str | None:
+    """A flag is the other one, or a number of an attribute one more or less."""
+    flags = [*re.finditer(r"\w+ = (true|false)", line)]
+    counts = [found for found in re.finditer(r"(\w+) = (\d+)(?: : i\d+)?[,>}]", line) if found[1] not in ("handle", "type")]
+    if not flags and not counts:
+        return None
+    found = rng.choice([*flags, *counts])
+    if found in flags:
+        return line[: found.start(1)] + ("false" if found[1] == "true" else "true") + line[found.end(1) :]
+    return line[: found.start(2)] + str(max(0, int(found[2]) + rng.choice([-1, 1]))) + line[found.end(2) :]
+
+
 EDITS: dict[str, Edit] = {
     "group": _regroup,
     "permutation": _repair,
@@ -137,6 +167,8 @@ EDITS: dict[str, Edit] = {
     "padding": _padding,
     "dimension": _dimension,
     "operands": _operands,
+    "operation": _operation,
+    "attribute": _attribute,
 }
 
 _REDUCE = re.compile(r'^(\s*)(%\S+) = "stablehlo\.all_reduce"\((%\S+)\)')

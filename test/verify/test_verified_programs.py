@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import gspmd
+from gspmd.examples import decoder_lm
+from gspmd.examples.common.running import lowered
 from gspmd.tools import cli
 
 MATMULS = """
@@ -34,6 +36,31 @@ func.func @main(%x: tensor<1024x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [
   %2 = stablehlo.dot_general %1, %v, contracting_dims = [1] x [0]
     : (tensor<1024x8192xf32>, tensor<8192x4096xf32>) -> tensor<1024x4096xf32>
   return %2 : tensor<1024x4096xf32>
+}
+"""
+BROADCAST = """
+sdy.mesh @mesh = <["x"=4, "y"=2]>
+func.func @main(%a: tensor<8x6xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %b: tensor<6xf32>,
+                %c: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}]>}, %d: tensor<8x1xf32>)
+    -> (tensor<8x6xf32>, tensor<8x6xi1>) {
+  %0 = "chlo.broadcast_add"(%a, %b) {broadcast_dimensions = array<i64: 1>}
+    : (tensor<8x6xf32>, tensor<6xf32>) -> tensor<8x6xf32>
+  %1 = "chlo.broadcast_add"(%0, %c) {broadcast_dimensions = array<i64: 0>}
+    : (tensor<8x6xf32>, tensor<8xf32>) -> tensor<8x6xf32>
+  %2 = "chlo.broadcast_compare"(%1, %d) {comparison_direction = #chlo<comparison_direction LT>}
+    : (tensor<8x6xf32>, tensor<8x1xf32>) -> tensor<8x6xi1>
+  return %1, %2 : tensor<8x6xf32>, tensor<8x6xi1>
+}
+"""
+MAP = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %b: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = "stablehlo.map"(%a, %b) <{dimensions = array<i64: 0>}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.subtract %p, %q : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
 }
 """
 UNEVEN = """
@@ -143,6 +170,22 @@ def test_matmuls_whose_sums_are_scattered_are_proved() -> None:
 
 def test_look_ups_and_uneven_parts_are_proved() -> None:
     assert gspmd.verify(UNEVEN).proved
+
+
+def test_operands_are_broadcast_as_they_say() -> None:
+    assert gspmd.verify(BROADCAST).proved
+
+
+def test_what_a_region_computes_counts() -> None:
+    product = gspmd.partition(MAP)
+    assert gspmd.verify(MAP, product).proved
+    assert not gspmd.verify(MAP, product.module_text.replace("stablehlo.subtract", "stablehlo.add")).proved
+
+
+def test_a_training_step_is_proved_to_its_last_result() -> None:
+    program = decoder_lm.program(decoder_lm.Config(), decoder_lm.RECIPES["2d"])
+    found = gspmd.verify(lowered(program, {"x": 4, "y": 2}).program)
+    assert found.proved, [result for result in found.results if result.verdict is not gspmd.Verdict.PROVED]
 
 
 def test_a_wrong_group_is_refuted_with_an_element() -> None:

@@ -197,11 +197,7 @@ class Algebra(Values):
                     summands = [each for k, each in enumerate(summands) if k not in (i, j)] + self._summands(both, 1)
                     changed = True
                     break
-        summands.sort(key=lambda each: each.term.number)
-        made = summands[0].instance
-        for each in summands[1:]:
-            made = self.terms.make(("stablehlo.add",), element, [made, each.instance])
-        return self.of(made, values[0].shape)
+        return self.of(self.terms.added([each.instance for each in summands]), values[0].shape)
 
     def _summands(self, value: SymbolicValue, most: int) -> list[SymbolicValue]:
         """What a sum is of, at most so many; the last one may be a sum itself."""

@@ -41,6 +41,7 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
+ADD = "stablehlo.add"
 _LARGEST_FLAT = 1 << 19
 """Choices between choices become one up to so many entries."""
 
@@ -207,9 +208,20 @@ class TermTable:
         given = [Instance(part, tuple(map(bind, refs))) for part, refs in zip(term.parts, term.refs, strict=True)]
         if term.kind == CHOICE:
             return self.choice(own[0], given)
+        if term.kind == ADD and numbers.bits_of(term.element) is None:
+            return self.added(_summands([self.normal(*each) for each in _summands(given)]))
         parts = [self.normal(*each) for each in given]
         kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
         return self.make(term.operation, term.element, parts, [(kind, each) for each in own], level=level)
+
+    # ---- sums of a few ----
+
+    def added(self, summands: Sequence[Instance]) -> Instance:
+        """The sum of numbers that are no integers, in a fixed order."""
+        first, *others = sorted(summands, key=lambda each: each.term.number)
+        for each in others:
+            first = self.make((ADD,), each.term.element, [first, each])
+        return first
 
     # ---- choices ----
 
@@ -268,6 +280,20 @@ class TermTable:
             otherwise = pointwise(lambda m: np.where(m == ANY, ANY, m == 0), mask)
             made = self.make((CHOICE,), element, [made, parts[zero]], [(f"{MASK}2", otherwise)])
         return made
+
+
+def _summands(instances: Sequence[Instance]) -> list[Instance]:
+    """Instances, those that are additions as what they add."""
+    found: list[Instance] = []
+    open_ = list(instances)
+    while open_:
+        each = open_.pop()
+        if each.term.kind != ADD:
+            found.append(each)
+            continue
+        for part, refs in zip(each.term.parts, each.term.refs, strict=True):
+            open_.append(Instance(part, tuple(opened(ref, each.bindings, 0) for ref in refs)))
+    return found
 
 
 def _becomes_other(kind: str, binding: IndexMap) -> bool:

@@ -9,13 +9,14 @@ from gspmd.dialect.own_attributes import PREFIX
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import every_row
 from gspmd.verification import index_maps
-from gspmd.verification.attributes import complex_splat, elements
+from gspmd.verification.attributes import complex_splat, elements, ints
 from gspmd.verification.index_maps import counted, dim, integer_map
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.numbers import bits_of
 from gspmd.verification.values import SymbolicValue
 
 _LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
+_BROADCASTING = "chlo.broadcast_"
 _UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
 
 
@@ -43,6 +44,32 @@ def _of_elements(machine: Execution, op: Operation, values: list[SymbolicValue])
         algebra.elementwise((*described_op, index) if index else described_op, result.type.element, given)
         for index, result in enumerate(op.results)
     ]
+
+
+def _broadcasting(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
+    """An operation of CHLO whose operands are broadcast to the shape of its result."""
+    type_ = op.results[0].type
+    given = ints(op, "broadcast_dimensions")
+    spread_out = []
+    for value in values:
+        rank = len(value.shape)
+        lower = len(given) == rank < type_.rank
+        targets = given if lower else list(range(type_.rank - rank, type_.rank))
+        spread_out.append(broadcast(machine, value, type_.shape, targets))
+    plain = f"stablehlo.{op.name.removeprefix(_BROADCASTING)}"
+    described_op = described(op, ["broadcast_dimensions"])
+    if plain in every_row() and len(described_op) == 1:
+        described_op = (plain,)
+    return [machine.algebra.elementwise(described_op, type_.element, spread_out)]
+
+
+def broadcast(machine: Execution, value: SymbolicValue, shape: tuple[int, ...], targets: list[int]) -> SymbolicValue:
+    """A value whose dimensions are these of a larger shape."""
+    places = {
+        dim(old): counted(dim(new), shape[new]) if value.shape[old] == shape[new] else index_maps.constant(0)
+        for old, new in enumerate(targets)
+    }
+    return machine.algebra.moved(value, shape, places)
 
 
 def _compare(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
@@ -92,8 +119,10 @@ def _same(machine: Execution, op: Operation, values: list[SymbolicValue]) -> lis
     return values
 
 
+_NOT_HERE = frozenset({"stablehlo.map"})  # which says in a region what it computes: opaque.py
 MEANINGS: dict[str, Meaning] = {
-    **{name: _of_elements for name, row in every_row().items() if row.traits.elementwise and "." in name},
+    **{name: _of_elements for name, row in every_row().items() if row.traits.elementwise and "." in name and name not in _NOT_HERE},
+    **{name: _broadcasting for name in every_row() if name.startswith(_BROADCASTING)},
     "chlo.square": _square,
     "stablehlo.compare": _compare,
     "stablehlo.constant": _constant,

@@ -12,7 +12,7 @@ from gspmd.verification import index_maps
 from gspmd.verification.attributes import integer, ints
 from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
-from gspmd.verification.meaning.elementwise import spread
+from gspmd.verification.meaning.elementwise import broadcast, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.values import SymbolicValue
 
@@ -34,15 +34,6 @@ def _transpose(machine: Execution, op: Operation, values: list[SymbolicValue]) -
 def _broadcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     shape, targets, (value,) = op.results[0].type.shape, ints(op, "broadcast_dimensions"), values
     return [broadcast(machine, value, shape, targets)]
-
-
-def broadcast(machine: Execution, value: SymbolicValue, shape: tuple[int, ...], targets: list[int]) -> SymbolicValue:
-    """A value whose dimensions are these of a larger shape."""
-    places = {
-        dim(old): counted(dim(new), shape[new]) if value.shape[old] == shape[new] else index_maps.constant(0)
-        for old, new in enumerate(targets)
-    }
-    return machine.algebra.moved(value, shape, places)
 
 
 def _reverse(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
