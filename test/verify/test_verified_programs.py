@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from proof.graphs import Graph
 
 import gspmd
 from gspmd.examples import decoder_lm
@@ -186,6 +187,12 @@ def test_a_training_step_is_proved_to_its_last_result() -> None:
     program = decoder_lm.program(decoder_lm.Config(), decoder_lm.RECIPES["2d"])
     found = gspmd.verify(lowered(program, {"x": 4, "y": 2}).program)
     assert found.proved, [result for result in found.results if result.verdict is not gspmd.Verdict.PROVED]
+
+
+@pytest.mark.parametrize("seed", [1062, 1109, 1137])
+def test_random_programs_get_a_verdict(seed: int) -> None:
+    """Operands of two ranks; a function of whole operands in another one, in a loop."""
+    assert gspmd.verify(str(Graph(seed, 8).program())).verdict is not gspmd.Verdict.REFUTED
 
 
 def test_a_wrong_group_is_refuted_with_an_element() -> None:

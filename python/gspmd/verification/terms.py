@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,7 +51,8 @@ class Term:
     """`operation` of `parts`. Their slots are `refs`; what the operation itself reads is `own`: see `make`.
 
     An integer is the number in its slot, of type `element`. A choice is the part whose number its slot has. A sum
-    combines its part over the product of its sets. Everything else reads its own slots as indices.
+    combines its part over the product of its sets. Everything else reads its own slots as indices. No
+    bound label in the term has the number `free_label` or a larger one.
     """
 
     operation: tuple[Hashable, ...]
@@ -61,6 +62,7 @@ class Term:
     own: tuple[Ref, ...]
     kinds: tuple[str, ...]
     number: int
+    free_label: int
 
     @property
     def kind(self) -> Hashable:
@@ -88,6 +90,12 @@ class Column(NamedTuple):
 
 
 Binding: TypeAlias = "IndexMap | BoundSlot | Column"
+
+
+def free_label(bindings: Iterable[Ref | Binding]) -> int:
+    """One more than the largest number of a bound label that a binding depends on."""
+    labels = (label for each in bindings if isinstance(each, IndexMap) for label in each.labels)
+    return max((label.number + 1 for label in labels if label.kind == "bound"), default=0)
 
 
 def opened(ref: Ref, bindings: Sequence[Binding], level: int) -> Binding:
@@ -173,7 +181,9 @@ class TermTable:
         key = (operation, element, parts, refs, own, kinds)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Term(operation, element, parts, refs, own, kinds, next(self._numbers))
+            labels = [free_label(ref for slots in (*refs, own) for ref in slots), *(part.free_label for part in parts)]
+            found = Term(operation, element, parts, refs, own, kinds, next(self._numbers), max(labels))
+            self._known[key] = found
         return found
 
     # ---- other bindings ----

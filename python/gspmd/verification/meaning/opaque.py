@@ -18,7 +18,7 @@ from gspmd.verification.index_maps import IndexMap, Label, all_along, bound, cou
 from gspmd.verification.meaning.elementwise import described
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.terms import INDEX, Instance
+from gspmd.verification.terms import INDEX, Instance, free_label
 from gspmd.verification.values import SymbolicValue
 
 
@@ -53,8 +53,8 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
 
 
 def first_free(values: Sequence[SymbolicValue]) -> int:
-    """The number of a bound label that no value depends on: what is whole in a part of another value has some."""
-    return max((label.number + 1 for value in values for label in value.labels() if label.kind == "bound"), default=0)
+    """The number of a bound label that no value depends on or binds: what is whole in a part of another has some."""
+    return max((max(free_label((*v.bindings, *v.valid)), v.term.free_label) for v in values), default=0)
 
 
 def _operand(
