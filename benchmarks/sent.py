@@ -131,24 +131,21 @@ def _arrays(text: str) -> list[Any]:
 def sent_as_laid_out_by(peer: str, text: str) -> Sent:
     """What ours sends if arguments and results lie as a peer lays them out.
 
-    What is still more than the peer sends is lost within the program. Errors: as `peers.shardings_of`.
+    What is still more than the peer sends is lost within the program. Errors: as `peers.as_laid_out`.
     """
-    from gspmd.comparisons.peers import shardings_of
+    import compiled
+
+    import gspmd
+    from gspmd.comparisons.peers import as_laid_out
     from gspmd.transforms.ir.annotated import AnnotatedModule
-    from gspmd.transforms.ir.modules import function_types
     from gspmd.transforms.ir.writing import in_memory
     from gspmd.transforms.parsing.mlir import new_context, parse_module
 
-    mesh, executable = _loaded(peer, text)
+    mesh, loaded = _loaded(peer, text)
+    theirs = as_laid_out(loaded, gspmd.partition(text).signature, mesh, compiled.virtual_devices(mesh.size)).signature
     module = parse_module(text, new_context())
     with in_memory(module) as top:
-        whole = AnnotatedModule(top)
-        types = function_types(whole.function)
-        found = executable.get_parameter_shardings(), executable.get_output_shardings()
-        inputs, results = (
-            shardings_of(given, [t.rank for t in each], mesh) for given, each in zip(found, types, strict=True)
-        )
-        whole.set_signature(inputs, results)
+        AnnotatedModule(top).set_signature(*([v.sharding for v in each] for each in (theirs.inputs, theirs.outputs)))
     return sent(OURS, str(module))
 
 

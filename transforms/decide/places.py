@@ -214,10 +214,10 @@ class ValueTable:
         changed = [value for value, old in sorted(before.items()) if old != self.sharding[value]]
         for op in {op.index: op for value in changed if (op := self.maker.get(value)) is not None}.values():
             self.annotated.set_of_op(op, tuple([self.sharding[value] for value in op.results]))
-        if changed:
-            results = list(self.results)
-            for number, value in self.free_results.items():
-                results[number] = self._evenly(value, ends.get(self.carried[value], self.at(value)))
+        results = list(self.results)
+        for number, value in self.free_results.items():
+            results[number] = self._evenly(value, ends.get(self.carried[value], self.at(value)))
+        if changed or results != self.results:
             self.annotated.set_signature([self.sharding[v] for v in self.program.body.arguments], results)
         return [self._changed_value(value, before[value]) for value in changed]
 
