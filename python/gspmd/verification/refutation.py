@@ -94,4 +94,7 @@ def _differ(left: Numbers, right: Numbers) -> bool:
     a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
     if np.isnan(a).any() or np.isnan(b).any():
         return bool((np.isnan(a) != np.isnan(b)).any())
-    return bool((np.abs(a - b) > _LEAST_DIFFERENCE * np.maximum(1, np.abs(a))).any())
+    scale = np.maximum(1, np.minimum(np.abs(a), np.abs(b)))
+    with np.errstate(invalid="ignore"):  # the difference of two infinities
+        near = np.abs(a - b) <= _LEAST_DIFFERENCE * scale
+    return bool(((a != b) & ~near).any())
