@@ -277,7 +277,9 @@ class Algebra(Values):
     def _of_choice(
         self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue], valid: Sequence[IndexMap]
     ) -> SymbolicValue | None:
-        """Of what is linear in a part with zeros, the part of what it makes, with zeros."""
+        """Of what is linear in a part with zeros, the part of what it makes, with zeros; alike of functions of one
+        operand that is a constant in places.
+        """
         for position in _alone(str(operation[0]), element):
             value = values[position]
             parts = self.without(value, is_zero)
@@ -288,7 +290,12 @@ class Algebra(Values):
             made = self.elementwise(operation, element, others)
             result = self.choice(mask, made, self.zero(element, value.shape))
             return self.of(result.instance, value.shape, valid)
-        return None
+        known = self.without(values[0], lambda term: term.kind == CONSTANT) if len(values) == 1 else None
+        if known is None:
+            return None
+        mask, *parts = known
+        result = self.choice(mask, *(self.elementwise(operation, element, [part]) for part in parts))
+        return self.of(result.instance, values[0].shape, valid)
 
     # ---- sums ----
 
