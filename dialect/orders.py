@@ -46,11 +46,11 @@ class Orders:
         return self._orders[tiling]
 
     def renamed_mesh(self, mesh: Mesh) -> Mesh:
-        """The mesh with the same axes, over the devices of the program."""
+        """The mesh with its devices renamed to those of the program."""
         return renamed(mesh, self.of(tiling_of(mesh)), self.mesh)
 
     def renamed(self, sharding: HloSharding) -> HloSharding:
-        """The sharding over the devices of the program; unchanged if it does not list devices."""
+        """The sharding with its devices renamed to those of the program; unchanged if it does not list devices."""
         key = tiling_written(sharding)
         if key is None:
             return sharding

@@ -1,6 +1,6 @@
 """Writes docs/api.md: the public names of `gspmd` in groups, each with the first sentence of its docstring.
 
-Run `python docs/generate_api.py` after a change to these. The site shows the docstrings whole.
+Run `python docs/generate.py api` after a change to these. The site shows the docstrings whole.
 """
 
 from __future__ import annotations
@@ -107,7 +107,3 @@ def _is_overload(node: ast.ClassDef | ast.FunctionDef) -> bool:
 def _first_sentence(text: str) -> str:
     paragraph = " ".join(text.partition("\n\n")[0].split())
     return re.split(r"(?<=\.)\s(?=[A-Z`])", paragraph)[0]
-
-
-if __name__ == "__main__":
-    PAGE.write_text(api(), encoding="utf-8")

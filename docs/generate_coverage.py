@@ -1,6 +1,6 @@
 """Writes docs/coverage.md: what the compiler does with every operation of StableHLO and CHLO.
 
-Run `python docs/generate_coverage.py` after changing a rule.
+Run `python docs/generate.py coverage` after changing a rule.
 """
 
 from __future__ import annotations
@@ -148,7 +148,3 @@ def coverage() -> str:
     lines += [_STRUCTURE, *_table(("operation", "how"), elsewhere)]
     lines += [_SHARDY, *_differences()]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(coverage(), encoding="utf-8")

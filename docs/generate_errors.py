@@ -1,4 +1,4 @@
-"""Writes docs/errors.md: what each code of errors means. Run `python docs/generate_errors.py` after changing a page."""
+"""Writes docs/errors.md: what each code of errors means. Run `python docs/generate.py errors` after changing a page."""
 
 from __future__ import annotations
 
@@ -59,7 +59,3 @@ def _section(page: Page) -> str:
         lines += [f"```{language}", *example.text.rstrip("\n").split("\n"), "```", ""]
     lines += [f"    {example.command}"] if example.command else ["```python", example.python.rstrip("\n"), "```"]
     return "\n".join([*lines, "", page.remedy, ""])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(errors(), encoding="utf-8")

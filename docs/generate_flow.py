@@ -1,6 +1,6 @@
 """Writes docs/flow.md: one matmul on its way through the passes, with the module that each of them leaves.
 
-Run `python docs/generate_flow.py` after a change to what the passes print.
+Run `python docs/generate.py flow` after a change to what the passes print.
 """
 
 from __future__ import annotations
@@ -166,7 +166,3 @@ def _folded(text: str) -> str:
             )
         lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(flow(), encoding="utf-8")

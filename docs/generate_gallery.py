@@ -1,6 +1,6 @@
 """Writes docs/gallery.md: the models of the GSPMD paper, how each is split, and what it takes on the paper's machines.
 
-Run `python docs/generate_gallery.py` after a change to an example or to the measured tables.
+Run `python docs/generate.py gallery` after a change to an example or to the measured tables.
 """
 
 from __future__ import annotations
@@ -168,10 +168,3 @@ def _program(name: str) -> Any:
 def _stored(file: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((_BENCHMARKS / f"{file}.json").read_text(encoding="utf-8"))
     return found
-
-
-if __name__ == "__main__":
-    from gspmd.virtual_devices import request_devices
-
-    request_devices("cpu", 8)
-    PAGE.write_text(gallery(), encoding="utf-8")

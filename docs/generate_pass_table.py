@@ -1,6 +1,6 @@
 """Writes tools/pass_table.py: the passes and their options as they are declared, for help that loads no compiler.
 
-Run `python docs/generate_pass_table.py` after changing a pass or its options.
+Run `python docs/generate.py pass_table` after changing a pass or its options.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gspmd.pass_manager.native_passes import COMMON_PASSES
 from gspmd.transforms.passes import options_of
 from gspmd.transforms.pipeline import PASSES, PIPELINE, STAGES
 
-TABLE = Path(__file__).resolve().parents[1] / "tools" / "pass_table.py"
+PAGE = Path(__file__).resolve().parents[1] / "tools" / "pass_table.py"
 
 _TEXT = '''"""The passes and their options, written by docs/generate_pass_table.py from their declarations."""
 
@@ -48,7 +48,3 @@ def pass_table() -> str:
 
 def _written(value: object) -> str:
     return pprint.pformat(value, width=116)
-
-
-if __name__ == "__main__":
-    TABLE.write_text(pass_table(), encoding="utf-8")

@@ -1,6 +1,6 @@
 """Writes docs/passes.md: every pass with its options, as they are declared.
 
-Run `python docs/generate_passes.py` after a change to a pass or its options.
+Run `python docs/generate.py passes` after a change to a pass or its options.
 """
 
 from __future__ import annotations
@@ -69,7 +69,3 @@ def _described(declaration: type[Pass]) -> Iterator[str]:
             default = f"`{each.print(each.default)}`" if each.default not in (None, "", ()) else ""
             yield f"| `{each.name}` | {each.type_name} | {default} | {each.help.replace('|', chr(92) + '|')} |"
         yield ""
-
-
-if __name__ == "__main__":
-    PAGE.write_text(passes(), encoding="utf-8")

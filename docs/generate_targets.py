@@ -1,6 +1,6 @@
 """Writes docs/targets.md: the hardware that is known by name, with the figures that programs are priced by.
 
-Run `python docs/generate_targets.py` after a change to a target.
+Run `python docs/generate.py targets` after a change to a target.
 """
 
 from __future__ import annotations
@@ -67,7 +67,3 @@ def _network(network: Network) -> str:
     if not network.dims:
         return f"switch, {link}"
     return f"{network.dims}D torus, {link} a link, rings at multiples of {network.wrap}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(targets(), encoding="utf-8")

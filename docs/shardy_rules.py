@@ -15,6 +15,7 @@ from gspmd.dialect.rule import (
     OpShardingRule,
     print_rule,
 )
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.ops import OPS
@@ -160,5 +161,11 @@ DIFFERENCES: dict[str, str] = {
         "which bits an element gets is up to the platform, so that ours makes them all on every device; Shardy splits "
         "them"
     ),
+}
+DIFFERENCES |= {
+    name: "Shardy has no rule for calls of this target"
+    for name in computed()
+    if operation_of(name) == CUSTOM_CALL and name not in DIFFERENCES
+    if shardy_rule(name) is None and our_structure(our_rule(name))
 }
 """The reason of every difference, by example."""

@@ -46,9 +46,9 @@ _TIME_S = 120.0  # after which a probe has failed
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is there, or not: what was `found` of it, what it is for, and what to do where that matters.
+    """Something that gspmd uses, present or missing: what was `found`, what it is for, and advice if any is needed.
 
-    `is_fault` says that gspmd cannot work as it should.
+    `is_fault` says that gspmd cannot work properly because of it.
     """
 
     group: str

@@ -35,7 +35,7 @@ def choose_color(choice: str) -> None:
 
 
 def is_colored() -> bool:
-    """Whether text on stdout has colors."""
+    """Whether to color text on stdout."""
     choice = _color_choice.get()
     return choice == "always" or (choice == "auto" and _is_a_terminal() and wants_color())
 

@@ -65,7 +65,7 @@ def test_pages_are_sentences() -> None:
 
 
 def test_the_document_is_up_to_date() -> None:
-    assert PAGE.read_text(encoding="utf-8") == errors(), "run python docs/generate_errors.py"
+    assert PAGE.read_text(encoding="utf-8") == errors(), "run python docs/generate.py errors"
 
 
 @pytest.mark.parametrize("code", ["G0401", "g0401", "[G0401]", "0401", "401"])

@@ -84,4 +84,4 @@ def test_the_operation_is_refused_with_a_reason(name: str) -> None:
 
 @pytest.mark.skipif(not jaxlib.__version__.startswith("0.10."), reason="the page is written with jaxlib 0.10")
 def test_the_page_is_what_the_rules_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == coverage(), "run python docs/generate_coverage.py"
+    assert PAGE.read_text(encoding="utf-8") == coverage(), "run python docs/generate.py coverage"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from generate_pass_table import TABLE, pass_table
+from generate import page_of
 
 PROGRAM = "func.func @main() {\n  return\n}\n"
 BROKEN = "func.func @main() {\n  retur\n}\n"
@@ -52,7 +52,8 @@ def test_help_loads_no_compiler() -> None:
 
 
 def test_the_table_of_passes_is_up_to_date() -> None:
-    assert TABLE.read_text(encoding="utf-8") == pass_table(), "run python docs/generate_pass_table.py"
+    page, text = page_of("pass_table")
+    assert page.read_text(encoding="utf-8") == text, "run python docs/generate.py pass_table"
 
 
 def test_output_is_written_as_a_whole_with_usual_permissions(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Participants:
-    """The devices and the cause of a collective: all groups along `axes`, or pairs of partition ids (`[pairs, 2]`).
+    """The devices and the cause of a collective: the groups along `axes`, or for a permute `pairs` of partition ids.
 
-    `combiner` is the reduction, or None.
+    `combiner` is the reduction of a collective that has one.
     """
 
     axes: Axes

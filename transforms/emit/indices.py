@@ -112,7 +112,7 @@ class IndexVectors:
         return [n for d, n in enumerate(self._type.shape) if d != self._vector_dim]
 
     def component(self, dim: int) -> Value:
-        """The start in a dimension of the operand; 0 if no component is for it."""
+        """The start index in a dimension of the operand; 0 if the vectors have no component for it."""
         emit, type_ = self._emit, self._type
         if dim not in self.dims:
             return emit.constant(type_, 0)

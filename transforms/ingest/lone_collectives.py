@@ -27,7 +27,7 @@ _PERMUTE = "stablehlo.collective_permute"
 def dissolve_lone(main: Operation, one_partition: bool) -> None:
     """Replace collectives with groups of one device by their operands, and the device id by 0.
 
-    `one_partition` says that the module is for one partition; its collectives then name no other.
+    `one_partition` says that the module is for one partition, so that its collectives name only that one.
     """
     _dissolve_inside(main, one_partition, in_manual=False)
 

@@ -65,7 +65,7 @@ def flatten_main(function: Operation) -> None:
 
 
 def fold(function: Operation) -> None:
-    """Replace elements of known tuples by the values, and erase unused tuples."""
+    """Replace elements taken from tuples made here by the values themselves, and erase unused tuples."""
     tuples = []
     for op in list(function.walk()):
         if op.name == "stablehlo.tuple":

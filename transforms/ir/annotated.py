@@ -42,7 +42,7 @@ class AnnotatedModule:
         ]
 
     def set_free_ends(self) -> None:
-        """Mark the arguments and results without annotations, which may get any sharding, before completion."""
+        """Before completion, mark the arguments and results that have no annotation: they may get any sharding."""
         attributes, context = self.function.attributes, self.codec.context
         inputs, results = function_types(self.function)
         entries = dictionaries(self.function, "arg_attrs", 0)

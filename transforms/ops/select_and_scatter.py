@@ -103,9 +103,9 @@ def _piece(info: OpInfo, dim: int, window: Window, axes: Axes) -> _Piece:
 def localize_select_and_scatter(op: LocalOp) -> None:
     """Each device evaluates all windows over its part of the result, and keeps that part.
 
-    If windows extend beyond the operand, elements there repeat the last one inside, which every such window covers, and
-    their results are added to it. Windows that do not exist scatter the identity of the reducer, or the initial value
-    of an unknown reducer, which is its identity, too.
+    Beyond each end of the operand, the element at that end is repeated. Every window that extends there covers it,
+    so what such a window scatters outside is added to it. Windows that do not exist scatter the identity of the
+    reducer; if the reducer is unknown, its initial value is taken for the identity.
     """
     windows = windows_of(op.info, op.info.ints("window_dimensions"))
     pieces = _pieces(op.info, op.operand_shardings[0])

@@ -30,7 +30,7 @@ class Path:
 
 @dataclasses.dataclass(slots=True)
 class MoveBudget:
-    """The remaining moves of searches; negative once they have stopped."""
+    """How many moves searches may still try; negative once they have stopped."""
 
     left: int
 

@@ -134,7 +134,7 @@ class AxisParts:
         return _either(int(self.excluded[n]) for n, each in enumerate(self.mask.tolist()) if each and not each & ~mask)
 
     def has(self, axes: Axes) -> bool:
-        """Whether these may split a dimension."""
+        """Whether a dimension may be split over these axes."""
         return all(part in self._number for part in self._split(axes)) and self.parts_of(axes) in self._lists
 
     def prefixes(self, number: int) -> list[int]:

@@ -30,7 +30,7 @@ _PROBE = 1e9  # bytes: large enough that latencies are negligible, and small eno
 
 
 class WirePrices:
-    """The prices of collectives by their parts, as bits; each is computed on first use."""
+    """The prices of collectives, by the set of axis parts that they run over (bits); computed on first use."""
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self._parts, self._hardware = parts, hardware
@@ -118,7 +118,7 @@ class RouteBook:
         return found
 
     def of(self, table: Placements) -> Routes | None:
-        """The routes between the placements of a table; None if there are too many."""
+        """The routes between the placements of a table; None if it has too many of them."""
         if len(table.lists) > MAX_ROUTED:
             return None
         found = self._known.get(table)

@@ -59,7 +59,7 @@ def after_passes(program: str, passes: Sequence[Pass]) -> str:
 
 
 def after_pipeline(program: str, passes: Sequence[Pass], attach: After) -> str:
-    """The same as `gspmd.partition` runs them, with repeated layers folded."""
+    """As `after_passes`, but run as `gspmd.partition` runs passes, with repeated layers folded."""
     module = read(program)
     run_pipeline(passes, module, attach)
     return printed(module)

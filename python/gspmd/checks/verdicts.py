@@ -15,7 +15,7 @@ _MAX = 10  # of more, those that are told
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResultCheck:
-    """One result of one run.
+    """The comparison of one result of one run with the reference.
 
     `tolerance` is the allowed absolute error; `noise`, if it was needed, is the change of the reference when every
     float input changes by one rounding error (the largest of three tries). `reason` says why the result failed or

@@ -16,7 +16,7 @@ from gspmd.text_report import bytes_text, time_text
 class Outcome:
     """The cost of a program on a device: bytes sent, estimated seconds of a step, bytes of peak memory.
 
-    `fits` says whether that fits the memory of the target.
+    `fits` says whether the peak is within the limit, by default the memory of the target.
     """
 
     sent_bytes: int

@@ -65,9 +65,9 @@ def blocks_of(op: ir.Operation) -> list[ir.Block]:
 
 
 class GivenNames:
-    """The names in a module as given, whose operations this marks.
+    """The names of values in a module as it was given. Its operations are marked, to be recognized after passes.
 
-    `text` is the source that the module was parsed from, into which locations in `filename` point.
+    `text` is the source of the module; locations in `filename` point into it.
     """
 
     def __init__(self, module: ir.Module, text: str = "", filename: str = "-") -> None:

@@ -143,7 +143,7 @@ class PlanProblem:
 
     @property
     def fused(self) -> Hardware:
-        """The target with less memory traffic, as if more operations were fused."""
+        """The target with a higher memory bandwidth, as if fusion saved that much traffic."""
         return dataclasses.replace(self._hardware, memory_bytes_per_s=self._hardware.memory_bytes_per_s / _FUSED)
 
     def _build(self, hardware: Hardware | None = None) -> _BuiltProblem:

@@ -34,12 +34,12 @@ _MIN = 0.02  # smallest time of a kind, relative to the longest one
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DecidedRole:
-    """Arguments, by number, with one sharding: of one type, with names that differ only in numbers (`*`).
+    """Arguments that get one sharding: they have one type, and names that differ only in numbers (`*`).
 
-    Or `values` inside the program. `colors` has a number for each dimension: dimensions of the same color are tied by
-    sharding rules. `given` is their annotation, None for a variable. `is_state` says that the program returns values of
-    their type, as it does for weights that it updates. For values inside, `made` are the numbers of their producers in
-    the explained program, and `times_s` the seconds of these.
+    Or `values` inside the program instead of `arguments`, which are numbers. `colors` has a number for each dimension:
+    dimensions of the same color are tied by sharding rules. `given` is the annotation, None for a variable. `is_state`
+    says that the program returns values of this type, as it does for weights that it updates. For values inside, `made`
+    are the numbers of their producers in the explained program, and `times_s` the seconds that these take.
     """
 
     label: str
@@ -55,7 +55,7 @@ class DecidedRole:
 
     @property
     def bytes(self) -> float:
-        """The bytes of all of them on a device without splitting."""
+        """The bytes of all of its arguments or values together, unsplit."""
         return (len(self.arguments) + len(self.values)) * bytes_of(self.type)
 
 
