@@ -43,6 +43,7 @@ _COMMANDS = (
     "search",
     "check",
     "compare",
+    "verify",
     "run",
     "compile",
     "demo",

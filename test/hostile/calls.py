@@ -91,6 +91,15 @@ def _check(case: Case) -> None:
     assert report.passed, "the partitioned program computes something else"
 
 
+def _verify(case: Case) -> None:
+    import gspmd
+
+    found = gspmd.verify(_source(case), **_keywords(case))
+    json.dumps(found.to_dict())
+    str(found)
+    assert found.verdict is not gspmd.Verdict.REFUTED, "the partitioned program is refuted"
+
+
 def _compare(case: Case) -> None:
     import gspmd
 
@@ -177,6 +186,7 @@ CALLS: dict[str, Callable[[Case], None]] = {
     "api.suggest": _suggest,
     "api.search": _search,
     "api.check": _check,
+    "api.verify": _verify,
     "api.compare": _compare,
     "api.run": _run,
     "api.compile": _compile,

@@ -32,6 +32,7 @@ _OWN: dict[str, tuple[tuple[str, ...], ...]] = {
     "search": (("--json",), ("--jax",), ("--mesh", "x=4,y=2"), ("--mesh", "auto"), ("--plan", "-")),
     "check": (("--json",), ("--seed", "3"), ("--rtol", "0.1"), ("--atol", "1e30"), ("--bisect",)),
     "compare": (("--json",), ("--max-increase", "5%"), ("--max-increase", "step=0"), ("--top", "1")),
+    "verify": (("--json",), ("--strict",)),
     "run": (("--seed", "3"), ("--repeat", "2")),
     "compile": (("--json",), ("--top", "1"), ("--compiler-option", "xla_cpu_enable_fast_math=true")),
 }  # fmt: skip
@@ -51,6 +52,7 @@ READERS = (
     "explain",
     "cost",
     "compare",
+    "verify",
     "report",
     "show",
     "suggest",
@@ -59,6 +61,7 @@ READERS = (
     "api.propagate",
     "api.explain",
     "api.cost",
+    "api.verify",
     "api.report",
     "api.suggest",
     "api.search",
@@ -140,7 +143,7 @@ class Option:
 _COUNTS = ("0", "-1", "", "nan", "1.5", "abc", "1e3", " ", "-0", "9" * 5000, "1;2", "0x8", "inf")
 _BYTES = ("-1", "", "nan", "inf", "abc", "1XiB", "1KiB2", "-5MiB", "1e3", " ", "KiB")
 _WHOLE = ("", "nan", "1.5", "abc", "1e3", "true", "-1", "-1000000000000000000000", "9" * 5000)
-_CHOOSERS = ("partition", "explain", "cost", "report", "check", "compare", "run")
+_CHOOSERS = ("partition", "explain", "cost", "verify", "report", "check", "compare", "run")
 _PARTITIONING = (*_CHOOSERS, "compile", "suggest", "search")
 _ALL = ("opt", *_PARTITIONING)
 OPTIONS = (

@@ -148,7 +148,9 @@ def _operation(rng: random.Random, line: str) -> str | None:
 def _attribute(rng: random.Random, line: str) -> str | None:
     """A flag is the other one, or a number of an attribute one more or less."""
     flags = [*re.finditer(r"\w+ = (true|false)", line)]
-    counts = [found for found in re.finditer(r"(\w+) = (\d+)(?: : i\d+)?[,>}]", line) if found[1] not in ("handle", "type")]
+    counts = [
+        found for found in re.finditer(r"(\w+) = (\d+)(?: : i\d+)?[,>}]", line) if found[1] not in ("handle", "type")
+    ]
     if not flags and not counts:
         return None
     found = rng.choice([*flags, *counts])

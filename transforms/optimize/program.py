@@ -261,7 +261,7 @@ class CollectivePass(Pass):
 
     @abc.abstractmethod
     def apply(self, program: DeviceProgram) -> None:
-        """Transform the program; equal and unused operations may be left behind."""
+        """Transform the program. Equal operations and unused ones may stay, but for unused collectives."""
 
 
 # ---- values -------------------------------------------------------------------------------------------

@@ -121,7 +121,11 @@ def _same(machine: Execution, op: Operation, values: list[SymbolicValue]) -> lis
 
 _NOT_HERE = frozenset({"stablehlo.map"})  # which says in a region what it computes: opaque.py
 MEANINGS: dict[str, Meaning] = {
-    **{name: _of_elements for name, row in every_row().items() if row.traits.elementwise and "." in name and name not in _NOT_HERE},
+    **{
+        name: _of_elements
+        for name, row in every_row().items()
+        if row.traits.elementwise and "." in name and name not in _NOT_HERE
+    },
     **{name: _broadcasting for name in every_row() if name.startswith(_BROADCASTING)},
     "chlo.square": _square,
     "stablehlo.compare": _compare,
