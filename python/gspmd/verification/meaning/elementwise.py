@@ -20,7 +20,7 @@ _UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes"
 
 
 def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The name of an operation and what its attributes say of what it computes."""
+    """The name of an operation, and its attributes that affect the result."""
     said = sorted(
         f"{name}={attribute}"
         for name, attribute in op.attributes.items()
@@ -30,7 +30,7 @@ def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
-    """A scalar as all elements of a shape."""
+    """A scalar, broadcast to a shape."""
     return value if value.shape == tuple(shape) else dataclasses.replace(value, shape=tuple(shape))
 
 

@@ -37,7 +37,7 @@ def _broadcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -
 
 
 def broadcast(machine: Execution, value: SymbolicValue, shape: tuple[int, ...], targets: list[int]) -> SymbolicValue:
-    """A value whose dimensions are these of a larger shape."""
+    """A value, broadcast to a larger shape, of which these are its dimensions."""
     places = {
         dim(old): counted(dim(new), shape[new]) if value.shape[old] == shape[new] else index_maps.constant(0)
         for old, new in enumerate(targets)
@@ -56,7 +56,7 @@ def _reshape(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
 
 
 def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -> SymbolicValue:
-    """The elements of a value in the same order in another shape."""
+    """The elements of a value, in the same order, in another shape."""
     if 0 in shape:
         return dataclasses.replace(machine.algebra.zero(value.element, shape))
     places: dict[Label, IndexMap] = {}
@@ -72,7 +72,7 @@ def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """Neighbouring dimensions of two shapes that have as many elements, as few as possible each."""
+    """The smallest groups of adjacent dimensions that have equally many elements in two shapes."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) or j < len(new):
@@ -97,7 +97,7 @@ def _concatenate(machine: Execution, op: Operation, values: list[SymbolicValue])
 
 
 def concatenated(machine: Execution, values: list[SymbolicValue], along: int) -> SymbolicValue:
-    """Values behind each other."""
+    """Values, concatenated."""
     algebra = machine.algebra
     total = sum(value.shape[along] for value in values)
     shape = (*values[0].shape[:along], total, *values[0].shape[along + 1 :])
@@ -132,7 +132,7 @@ def padded(
     low: list[int],
     interior: list[int],
 ) -> SymbolicValue:
-    """A value, with another one before, behind and between its elements."""
+    """A value, padded before, after and between its elements."""
     algebra = machine.algebra
     filling = spread(filling, shape)
     if 0 in value.shape:
@@ -152,12 +152,12 @@ def padded(
 
 
 def clamped(start: IndexMap, size: int, window: int) -> IndexMap:
-    """The start of a window where it lies within a dimension."""
+    """The start of a window, clamped so that it is within the dimension."""
     return pointwise(lambda at: np.clip(at, 0, size - window), start)
 
 
 def _bitcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    """Between elements of one width."""
+    """A bitcast between types of equal width."""
     from gspmd.verification.meaning.elementwise import described
     from gspmd.verification.not_known import NotKnown
 
