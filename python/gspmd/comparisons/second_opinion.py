@@ -198,7 +198,7 @@ def _text(module: ir.Module) -> str:
 def _differences(opinions: Sequence[Opinion], product: api.Partitioned | None) -> tuple[LineDifference, ...]:
     """The lines whose traffic differs between partitioners, in descending order of spread.
 
-    gspmd's collectives are counted before XLA combines any, as a combined one keeps only one line.
+    The collectives of gspmd are counted before XLA combines any, as a combined one keeps only one line.
     """
     compared = {opinion.partitioner: opinion.figures.sent for opinion in opinions if opinion.figures is not None}
     if len(compared) < 2:
