@@ -53,7 +53,7 @@ from gspmd.transforms.machine.topology import is_topology
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 
-if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
+if TYPE_CHECKING:  # modules that calls do not need are loaded on use
     from gspmd.costs.cost_report import CostReport
     from gspmd.explanations.explanation import Explanation
     from gspmd.plan_search.plan import ShardingPlan

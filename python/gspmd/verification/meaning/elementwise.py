@@ -16,17 +16,17 @@ from gspmd.verification.numbers import bits_of
 from gspmd.verification.values import SymbolicValue
 
 _LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
-_UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
+_IGNORED = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
 
 
 def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
     """The name of an operation, and its attributes that affect the result."""
-    said = sorted(
+    attributes = sorted(
         f"{name}={attribute}"
         for name, attribute in op.attributes.items()
-        if name not in _UNSAID and name not in without and not name.startswith((PREFIX, "xla."))
+        if name not in _IGNORED and name not in without and not name.startswith((PREFIX, "xla."))
     )
-    return (op.name, *said)
+    return (op.name, *attributes)
 
 
 def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
