@@ -184,11 +184,11 @@ _HEAD = """# Operations compared
 Bytes that a device sends for one operation, by gspmd and by the partitioners inside jaxlib {version}, written
 by `python benchmarks/operations.py`. Shapes, shardings and attributes are in `benchmarks/operation_cases.py`;
 there are 8 devices. Bytes are those of ring algorithms (`transforms/machine/cost.py`), counted in the same
-way for all. In brackets for the peers: if every all-reduce whose result is only sliced became a
-reduce-scatter in a later pass. Every program is run, and compared with one device: *wrong* is another result,
-*fails* a partitioner or a compiler that refuses the program or has other shards at its boundary than asked
-for (uneven ones, which JAX does not have), *aborts* a process that ends. **Bold** is more than the best peer
-that is right.
+way for all. The bytes in brackets are for the case that a later pass turns every all-reduce whose result is
+only sliced into a reduce-scatter. Every program is run, and compared with one device. *Wrong* means other
+results. *Fails* means that a partitioner or a compiler refuses the program, or gives its arguments or results
+other shards than specified (uneven ones, which JAX does not have). *Aborts* means that the process ends.
+**Bold** is more than the best peer with correct results.
 
 | operation | {names} |
 |---|{lines}

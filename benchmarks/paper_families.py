@@ -59,7 +59,7 @@ _LARGE_VOLUME = {**_VOLUME, "depth": 512, "height": 512, "width": 512}
 ROWS = {
     f"sparse Transformer, {cores} cores": Row(
         "moe_translation",
-        f"{cores} experts of 1024 x 8192, one a core; 2 of GShard's 12 to 36 layers in encoder and decoder each",
+        f"{cores} experts of 1024 x 8192, one per core; 2 of GShard's 12 to 36 layers in encoder and decoder each",
         f"tpu:v3:{chips}",
         {"x": cores},
         "expert",

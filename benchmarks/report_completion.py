@@ -64,7 +64,7 @@ def page(found: Found) -> str:
         for c in comparisons
     ]
     out.append("\n## Every difference\n")
-    out.append("Values beside each other that differ are one line, with the first of them.\n")
+    out.append("Adjacent values that differ are in one row, which names the first of them.\n")
     out.append("| program | peer | value | ours | peer's | values | the peer's costs |\n|---|---|---|---|---|--:|--:|")
     for name, comparisons in found.items():
         for c in comparisons:
@@ -81,7 +81,7 @@ _HEAD = """# Completed shardings beside Shardy's and XLA's
 
 Written by `python benchmarks/completion.py --markdown docs/measured/completion.md`. The same annotated program is
 completed by `gspmd-propagate`, by Shardy (`sdy-propagation-pipeline`) and by XLA (`sharding-propagation`), all in
-jaxlib 0.10.2, and compared value by value; constants aside, of which every use gets its own part. The bytes are what
-a device sends in one call of the program when each completion is partitioned by gspmd, so that only the completion
-differs. XLA is left out where a program says what GSPMD has no annotation for.
+jaxlib 0.10.2, and compared value by value, except for constants, of which every use gets its own shard. Bytes are those
+that a device sends in one call of the program if gspmd partitions it by each completion, so that only the completion
+differs. XLA is left out if GSPMD has no equivalent for an annotation of the program.
 """

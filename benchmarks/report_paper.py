@@ -23,42 +23,44 @@ devices is the same for all.
 - *partition*: seconds of the partitioner; for XLA, of its passes in jaxlib's XLA. *compile*: everything in libtpu.
 - *peak*: arguments, results and temporaries of a core, of 16 GiB. *sends*: bytes that a core sends in a step under ring
   algorithms, for the collectives that libtpu emitted, loops included.
-- *utilisation*: operations of the model per second and core, without recomputation, relative to 61.5 Tflop/s. The three
-  figures are for no hidden communication, for the compiler's schedule, and for all communication hidden. Compute is the
-  compiler's estimate in cycles, and communication is what the links allow ([compile.md](../compile.md) says how). No
-  figure is measured on a TPU; they compare partitioners.
-- *gathered again*: gspmd keeps what both the forward and the backward products of a layer need, whereas XLA gathers it
-  twice. With the option `keep-gathered-bytes`, here the size of three gathered activations, gspmd gathers again what
-  would be kept longest.
-- *overlapped*: libtpu is asked to begin gathers and permutes early (`xla_enable_async_all_gather`,
+- *utilisation*: operations of the model per second and core, without recomputation, relative to 61.5 Tflop/s. The
+  three figures are for no hidden communication, for the compiler's schedule, and for all communication hidden. Compute
+  is the compiler's estimate in cycles, and communication is estimated from the links ([compile.md](../compile.md) says
+  how). No figure is measured on a TPU; they compare partitioners.
+- *gathered again*: gspmd keeps gathered operands that both the forward and the backward products of a layer read,
+  whereas XLA gathers them twice. With the option `keep-gathered-bytes`, here the size of three gathered activations,
+  gspmd gathers those again that it would have to keep longest.
+- *overlapped*: libtpu is asked to start gathers and permutes early (`xla_enable_async_all_gather`,
   `xla_enable_async_collective_permute`), for both partitioners; on later TPUs it does so by default. gspmd has
-  `overlap=true`, which splits the gathers that products wait for, and does products in steps whose sums travel in
-  permutes, where a reduce-scatter behind the product is estimated to take longer. Other rows have `overlap=false`.
+  `overlap=true`. It splits gathers for which products wait. If a reduce-scatter after a product is estimated to take
+  longer, it computes the product in steps, whose partial sums are sent by permutes. Other rows have `overlap=false`.
 """
 
 _TEXTS = """\
 ## Two texts of the same model
 
-What a partitioner makes of a model depends on how the model is written. The first text is
-[decoder_lm.py](../../examples/decoder_lm.py), which annotates what each block computes. The second one,
-[second_text.py](../../benchmarks/second_text.py), also annotates in every layer what is to be moved: the residual
-stream, what the products of a block read as gathered over `y`, and their weights as gathered over `x`. The table shows
-what a core sends in a step, and the utilisation without hidden communication and with what the compiler's schedule
-hides when it is asked to (*overlapped*).
+The result of a partitioner depends on how a model is written. The first text is
+[decoder_lm.py](../../examples/decoder_lm.py), which annotates the results of each block. The second one,
+[second_text.py](../../benchmarks/second_text.py), also annotates the values that are resharded in every layer: the
+residual stream, the operands of a block's products as gathered over `y`, and their weights as gathered over `x`. The
+table shows the bytes that a core sends in a step, and the utilisation, both without hidden communication and with the
+communication that the compiler's schedule hides (*overlapped*).
 """
 
 _TEXTS_MEANING = """\
-XLA gathers an operand anew for products that it partitions in another way. In the backward pass of the first text, it
-gathers what queries, keys and values come from four times, and two of the weights twice. The annotations of the second
-text spare it that: for the models of the paper's table, both partitioners then send the same, to 1 %, and are equally
-fast with nothing hidden. With only the residual stream, heads and hidden units annotated, XLA sends 76.2 GiB for 64B;
-with the gathered weights, too, 74.6 GiB; and with what products read, 63.4 GiB. gspmd makes nearly the same program of
-each (62.8 to 63.0 GiB). What remains is what the schedule hides: up to 1.6 points of utilisation more.
+XLA gathers an operand again for products that it partitions in another way. In the backward pass of the first text, it
+gathers the operand of the queries, keys and values four times, and two of the weights twice. The annotations of the
+second text avoid this: for the models of the paper's table, both partitioners then send equally much, to 1 %, and are
+equally fast with nothing hidden. If only the residual stream, heads and hidden units are annotated, XLA sends 76.2 GiB
+for 64B; with the gathered weights, too, 74.6 GiB; and with the operands of products, 63.4 GiB. gspmd's programs for
+these three are nearly the same (62.8 to 63.0 GiB). The remaining difference is in the communication that the schedule
+hides: up to 1.6 points of utilisation more.
 
-On 128B as published, a core has 8192 / 64 = 128 elements of bfloat16 of the residual stream. libtpu makes all-reduces
-of reduce-scatters that leave 128 such elements ([compile.md](../compile.md#reduce-scatters-in-libtpu)): of the 265
-GiB that a core sends in XLA's program for the second text, 158 are all-reduced. gspmd sent 265 GiB, too, and now lays
-these values out so that libtpu keeps the reduce-scatters, in both texts:
+On 128B as published, a core has 8192 / 64 = 128 elements of bfloat16 of the residual stream. libtpu replaces
+reduce-scatters with 128 such elements in their results by all-reduces
+([compile.md](../compile.md#reduce-scatters-in-libtpu)): of the 265 GiB that a core sends in XLA's program for the
+second text, 158 are all-reduced. gspmd also sent 265 GiB, and now gives these values a layout with which libtpu keeps
+the reduce-scatters, in both texts:
 
 | gspmd | sends | of it reduce-scattered, all-reduced | compute | communication | utilisation | overlapped |
 |---|--:|---|--:|--:|--:|--:|
@@ -70,20 +72,20 @@ these values out so that libtpu keeps the reduce-scatters, in both texts:
 The authors of that configuration expect 62,000 tokens per second, which is 8.5 s for its batch of 512 sequences of
 1,024. The estimates here are for the program of this page, whose attention has no relative position bias.
 
-libtpu does not begin reduce-scatters early for TPU v3, but permutes. So, when overlapped, gspmd does products of 64B,
-128B and 1T in steps whose sums travel in permutes
+For TPU v3, libtpu can start permutes early, but not reduce-scatters. So in the overlapped rows, gspmd computes products
+of 64B, 128B and 1T in steps whose partial sums are sent by permutes
 ([collective matmul](../optimization.md#gspmd-collective-matmul)). The compiler's estimate for the products of all steps
-is 2 to 3 % above that for whole products, and the sums are hidden behind them. For 256B and 128B as published, the
-products of the steps would be too small. There, gspmd leaves these seconds of communication in the first text unhidden,
-by the compiler's schedule. Each column is what the step would gain if these collectives took no time:
+is 2 to 3 % above that for whole products, and the permutes are hidden behind them. For 256B and 128B as published, the
+products of the steps would be too small. The following table has the communication that stays exposed there, in the
+first text, by the compiler's schedule. Each column is the time that the step would save if these collectives took none:
 
 | model | unhidden | reduce-scatters | gathers of activations | gathers of weights |
 |---|--:|--:|--:|--:|
 | 256B | 1.84 s of 21.86 s | 1.37 s | 0.35 s | 0.09 s |
 | 128B as published | 0.60 s of 5.95 s | 0.48 s | 0.10 s | 0.00 s |
 
-Gathering the weights of a layer during the layer before would hide the last column, which is 0.4% of a step at most,
-and would hold the weights of two layers. So gspmd does not do it.
+Gathering the weights of a layer during the previous layer would hide the last column, which is at most 0.4% of a step,
+and would keep the weights of two layers live. So gspmd does not do it.
 """
 
 
@@ -100,12 +102,12 @@ the U-Net, which is in float32. Columns are those of [paper_table.md](paper_tabl
 _GROWING = """\
 ## One program on more and more devices
 
-The program is a decoder of 2 scanned layers of 2048 x 8192. *module* is the text that gspmd passes on, and *HLO* is
-what libtpu makes of it, of which *groups* and *permutes* are the lists of devices. gspmd writes groups by the names
-of mesh axes. With jaxlib 0.12 they arrive in that form, as `mesh['x'=8,'y'=16] {'y'}`. The figures are from jaxlib
-0.10, which writes modules for plugins in StableHLO 1.13, where groups can only be lists. libtpu prints these lists as
-they are, whereas groups from the partitioner inside libtpu can have the form `[64,32]<=[2048]`. The sources and
-targets of permutes have no compact form anywhere. Lists grow with the number of devices, and nothing grows with its
+The program is a decoder of 2 scanned layers of 2048 x 8192. *module* is the size of gspmd's module, and *HLO* that of
+libtpu's HLO for it; *groups* and *permutes* are the lists of devices in the HLO. gspmd writes groups as names of mesh
+axes. With jaxlib 0.12 they arrive in that form, as `mesh['x'=8,'y'=16] {'y'}`. The figures are from jaxlib 0.10, which
+writes modules for plugins in StableHLO 1.13, where groups can only be lists. libtpu prints these lists unchanged,
+whereas groups from the partitioner inside libtpu can have the form `[64,32]<=[2048]`. The sources and targets of
+permutes have no compact form anywhere. Lists grow linearly with the number of devices, and nothing grows with its
 square.
 """
 

@@ -114,28 +114,31 @@ _NAMES = ("gspmd", "XLA GSPMD", "XLA Shardy")
 _PAGE = """# Partitioned models beside XLA's partitioners
 
 Written by `python benchmarks/quality.py --markdown docs/measured/quality.md`: the same annotated model partitioned by
-gspmd, by XLA GSPMD and by XLA with Shardy (jaxlib {version}), each compiled by XLA for CPUs and counted in the
-optimised HLO in the same way. Models are training steps or losses with gradients, but for those called `forward` and
-`decode`. They are small. gspmd chooses without a target, so that bytes count first.
+gspmd, XLA GSPMD and XLA with Shardy (jaxlib {version}), each compiled by XLA for CPUs and counted in the
+optimised HLO in the same way. Models are training steps or losses with gradients, except for those called `forward` and
+`decode`. They are small. gspmd has no target, so it minimizes bytes.
 
-- *Sends*: bytes a device sends in one call by ring algorithms, loops counted as they run. XLA's CPU backend forms no
-  reduce-scatters of all-reduces that are sliced; backends that do send half as much for these.
-- *Holds*: arguments, results and temporaries of a device as XLA lays them out. It runs what is ready, breadth first,
-  and its packing leaves gaps: programs with the same buffers alive differ by a few per cent, either way.
+- *Sends*: bytes that a device sends in one call under ring algorithms, with loops counted as often as they run. XLA's
+  CPU backend does not turn all-reduces that are sliced into reduce-scatters; backends that do so send half as much for
+  these.
+- *Holds*: arguments, results and temporaries of a device as XLA allocates them. It runs operations that are ready
+  breadth first, and its packing leaves gaps: programs with the same live buffers differ by a few per cent, either way.
 - *Arithmetic*: that of products and convolutions.
 """
 
 _GPU_PAGE = """# Partitioned models beside XLA's partitioners, on GPUs
 
 Written by `python benchmarks/quality.py --gpus --devices 8 --markdown docs/measured/quality_gpu.md` on a machine with
-one {gpu}: the models of [quality.md](quality.md), compiled by XLA (jaxlib {{version}}) for 8 such GPUs. What is sent is
-counted in the optimised HLO, which has collectives that are begun early, and reduce-scatters. Nothing is called.
+one {gpu}: the models of [quality.md](quality.md), compiled by XLA (jaxlib {{version}}) for 8 such GPUs. Traffic is
+counted in the optimised HLO, which has asynchronous collectives and reduce-scatters. Nothing is run.
 """
 
-_TIME = """Milliseconds are the median of calls on 8 virtual devices: threads of one machine with fewer cores. They tell
-of overheads and arithmetic, not of networks. The three programs are called in turn in one process; *ratio* is the
-median over these rounds of ours to the peer that is faster in the median. Expect noise of ten per cent.
+_TIME = """Milliseconds are the median of calls on 8 virtual devices: threads of one machine with fewer cores. They
+measure overheads and arithmetic, not networks. The three programs are called in turn in one process. *Ratio* is the
+median over these rounds of gspmd's time divided by that of the peer with the faster median. Expect noise of ten per
+cent.
 """
 
-_COLLECTIVES = """How often a device takes part in each kind in one call, after XLA's passes have combined some.
+_COLLECTIVES = """The number of collectives of each kind in which a device takes part in one call, after XLA has
+combined some.
 """

@@ -113,20 +113,20 @@ def _page(known: dict[str, Any]) -> str:
 _INTRODUCTION = """# Searched plans beside the annotations of experts
 
 Written by `python benchmarks/search.py --markdown docs/measured/search.md`. The models of the paper (arXiv 2105.04663)
-and others without their annotations: a step as estimated for the annotations of experts, for the plan that
-`gspmd search` finds, and for the known ways to split a model that it compares with. *2-D* is the paper's final
-sharding, *Megatron* has tensors on y, sequences on y between blocks (arXiv 2205.05198) and the optimizer's state on x,
-too, and *FSDP* has examples and weights on both axes. The bound is what no plan takes less than, by the same estimate,
-in parts of the plan's step; the gap is how far the solution of the search's problem may be from the best one.
+and others are searched without their annotations. The tables compare the estimated time of a step for the annotations
+of experts, for the plan of `gspmd search`, and for known strategies. *2-D* is the paper's final sharding. *Megatron*
+splits tensors on y, sequences on y between blocks (arXiv 2205.05198), and the optimizer's state also on x. *FSDP*
+splits examples and weights on both axes. The bound is a lower bound on the time of any plan, by the same estimate,
+relative to the plan's step. The gap is the largest possible distance of the search's solution from its optimum.
 
-With `--compile N` (libtpu is needed, and no TPU) plans and annotations are compiled, too: a step is then also told as
-libtpu orders it, with its own estimate of cycles, and the search has the compiler decide between its best plans.
-Nothing is measured on a TPU. The texts of the models are in `benchmarks/search_models.py` and the examples, and the
-table of them in `benchmarks/search_cases.py`.
+With `--compile N` (which needs libtpu, but no TPU), plans and annotations are also compiled. The time of a step is
+then also estimated from libtpu's schedule and its own cycles, and the compiler decides between the best plans of the
+search. Nothing is measured on a TPU. The programs of the models are in `benchmarks/search_models.py` and the examples,
+and their list is in `benchmarks/search_cases.py`.
 """
 _DETAILS = """## All figures
 
-Memory is what a device holds at its peak. In brackets is the length of a step in steps of the best of the experts'
+Memory is the peak memory of a device. The number in brackets is the time of a step relative to the best of the experts'
 annotations that fit. Searches had two cores, which they shared with other work.
 """
 

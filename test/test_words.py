@@ -18,10 +18,6 @@ _OTHERS = {
     "transforms/reroll/fold.py": {"LEAST", "LEAST_ALIKE"},
     "transforms/reroll/layers.py": {"_MOST_TOGETHER"},
     "transforms/analysis/runs.py": {"LEAST_KEPT"},
-    "python/gspmd/verification/algebra.py": {"_MOST_SUMMANDS"},
-    "python/gspmd/verification/meaning/loops.py": {"_MOST_OPERATIONS", "_MOST_GUESSES"},
-    "python/gspmd/verification/refutation.py": {"_LEAST_DIFFERENCE"},
-    "python/gspmd/verification/witness.py": {"_MOST_ROWS"},
 }
 """Names that still use an excluded word."""
 

@@ -17,13 +17,13 @@ _HEAD = """\
 # MaxText by gspmd.jit and by jax.jit
 
 Written by `python benchmarks/maxtext/run.py --markdown docs/measured/maxtext.md`, in an environment as
-`benchmarks/maxtext/environment.sh` makes it. MaxText 0.2.5 is as its authors publish it: the one change is that the
-name `jax` in the modules that jit its steps stands for an object whose `jit` is `gspmd.jit`. Every cell is a process
-of its own. Where one of the two is not compared, the table says what was raised.
+`benchmarks/maxtext/environment.sh` makes it. MaxText 0.2.5 is as its authors publish it, with one change: in the
+modules that jit its steps, the name `jax` stands for an object whose `jit` is `gspmd.jit`. Every cell is measured in
+its own process. If one of the two cannot be compared, the exception is below the table.
 
-- *bytes* are what a device sends in a step under ring algorithms, counted in the optimised HLO of both, loops as often
-  as they run. *as scattered* counts all-reduces of which every device goes on with its own part only as
-  reduce-scatters: XLA makes these of them for TPUs, and not for CPUs, so that *bytes* on CPUs flatter gspmd.
+- *bytes*: those that a device sends in a step under ring algorithms, counted in the optimised HLO of both, with loops
+  as often as they run. *as scattered* counts an all-reduce as a reduce-scatter if every device uses only its own shard
+  of the result: XLA replaces it so for TPUs, but not for CPUs, so that *bytes* on CPUs flatter gspmd.
 - *memory* is arguments, results and temporaries of a device. *flops* are those of dots and convolutions.
 - *made* is processor time to trace, lower, partition and compile a step once, on a machine that other work shares.
 - Ratios are gspmd.jit's over jax.jit's.
@@ -31,21 +31,21 @@ of its own. Where one of the two is not compared, the table says what was raised
 _HERE = """\
 ## On eight CPU devices
 
-Tiny models, four steps each. *losses* is the largest relative difference in any step, beside what it may be.
-*run* is processor time of the whole process to the last step, of which the import of libraries is several seconds
-in both. Other work on the machine came and went while cells were measured, so that no wall time compares, that of a
-*step* least of all.
+Tiny models, four steps each. *losses* is the largest relative difference in any step, with the tolerance in brackets.
+*run* is the processor time of the whole process to the last step, of which the import of libraries is several seconds
+in both. Other programs ran on the machine at times, so that wall times are not comparable, least of all that of a
+*step*.
 """
 _THERE = """\
 ## Compiled for TPUs
 
 Whole models with MaxText's own choice of kernels, compiled by libtpu for a topology. No TPU is needed, and nothing is
-measured on one. *step* is an estimate from the optimised HLO: the compiler's cycles in its own order, with collectives
-on the links of the torus ([compile.md](../compile.md) says how), and the same for both. Rings, Ulysses and both of
-contexts are here, as MaxText has them for accelerators only.
+measured on one. *step* is an estimate from the optimised HLO, made in the same way for both: the compiler's cycles in
+its own order, with collectives on the links of the torus ([compile.md](../compile.md) says how). Context parallelism by
+rings, by Ulysses and by both is only in this table, as MaxText has it only for accelerators.
 """
 _SMALL = """\
-## Kernels and libraries in small
+## Single kernels and libraries
 
 One program each, on eight CPU devices (kernels interpreted) or compiled for a topology.
 """
@@ -53,10 +53,10 @@ One program each, on eight CPU devices (kernels interpreted) or compiled for a t
 
 _NOTES = {
     "Llama, tensor 2, tensor-sequence 2": "one device, where nothing is partitioned, has a loss of 5.80529 after a "
-    "step, as gspmd.jit has; jax.jit has 5.84214 with Shardy and with GSPMD. Where XLA goes wrong has not been looked "
-    "for",
+    "step, as gspmd.jit has; jax.jit has 5.84214 with Shardy and with GSPMD. The fault in XLA has not been "
+    "searched for",
     "flash attention, 8 CPU devices": "JAX's interpreter of TPUs makes devices wait for each other in Python; with "
-    "gspmd.jit the process was aborted or ran out of time, and why has not been found",
+    "gspmd.jit, the process was aborted or ran out of time, for an unknown reason",
 }
 
 

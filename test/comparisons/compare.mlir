@@ -14,11 +14,11 @@
 // PEERS: step, all overlaps
 // PEERS: step, nothing overlaps
 // PEERS: compile time
-// PEERS: all send the same for every line
+// PEERS: the traffic of every line is the same for all
 
 // SAME: x=4 (4 devices), target neutral
 // SAME: bytes sent {{.*}}same
-// SAME: the same is sent for every line
+// SAME: the traffic of every line is the same
 
 // WRONG: error: argument --max-increase: 'memory=much' is not a fraction such as 0.05 or 5%
 

@@ -36,7 +36,7 @@ def test_text_of_a_second_opinion(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {line.strip().split("  ")[0]: line.split()[-1] for line in lines[3:12] if line}
     assert rows["results"] == "agree"
     assert rows["bytes sent"] == "KiB"
-    assert lines[-1] == "all send the same for every line"
+    assert lines[-1] == "the traffic of every line is the same for all"
     assert max(map(len, lines)) <= 80
 
 
@@ -54,7 +54,7 @@ def test_json_of_a_second_opinion(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("folder")
 def test_two_versions(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("less.mlir", "p.mlir") == 0
-    assert "what is sent for lines that changed:" in capsys.readouterr().out
+    assert "traffic of the lines that changed:" in capsys.readouterr().out
     assert run("less.mlir", "p.mlir", "--max-increase", "memory=1000%", "--max-increase", "5%") == 3
     output = capsys.readouterr()
     assert "gspmd: limit exceeded: bytes sent: 6.0 KiB (6144 bytes), against 0 B (0 bytes)" in output.err

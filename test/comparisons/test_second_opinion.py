@@ -13,7 +13,7 @@ from support.compared_programs import GATHERED, MESH, PRODUCT, said
 
 import gspmd
 from gspmd.comparisons import measuring, second_opinion
-from gspmd.comparisons.figures import Figures, SentAlong
+from gspmd.comparisons.figures import Figures, SentCollectives
 from gspmd.comparisons.increases import over_peers
 from gspmd.comparisons.opinions import opinion_lines
 from gspmd.comparisons.peers import GSPMD, PEERS, SHARDY
@@ -84,7 +84,7 @@ def test_all_compute_the_same_and_are_counted_alike() -> None:
         assert opinion.figures.held_bytes > 0
         assert 0 < opinion.figures.lower_bound_s <= opinion.figures.upper_bound_s
     assert found.differences == ()
-    assert "all send the same for every line" in opinion_lines(found)
+    assert "the traffic of every line is the same for all" in opinion_lines(found)
 
 
 @pytest.mark.parametrize("text", [SWAPPED, COUNTED])
@@ -236,7 +236,7 @@ def test_calls_of_python_are_refused() -> None:
 
 def _opinions(ours: int, *theirs: int) -> Any:
     def figures(size: int) -> Figures:
-        return Figures((SentAlong("a:1", "all_gather", "x", 1, size),), 100, 1.0, 2.0)
+        return Figures((SentCollectives("a:1", "all_gather", "x", 1, size),), 100, 1.0, 2.0)
 
     found = gspmd.compare(PRODUCT, run=False, peers=())
     opinions = [second_opinion.Opinion("gspmd", figures(ours))]

@@ -16,7 +16,7 @@ def test_a_line_that_only_moved_has_not_changed() -> None:
     found = gspmd.compare_versions(PRODUCT, "\n\n" + PRODUCT)
     assert found.is_same
     assert found.old.sent_bytes == found.new.sent_bytes == GATHERED
-    assert "the same is sent for every line" in version_lines(found)
+    assert "the traffic of every line is the same" in version_lines(found)
 
 
 def test_lines_and_shardings_that_changed() -> None:

@@ -132,7 +132,7 @@ def test_an_abstract_mesh_of_devices_that_are_not_here_is_lowered_for_them() -> 
     ).lower(np.ones(16, np.float32))
     assert "dense<7.0" in lowered.as_text()
     assert str(lowered.hardware) == "tpu-v5e (looked up: 8 x TPU v5 lite)"
-    with pytest.raises(ExecutionError, match="the mesh is of tpu devices, but there are cpu devices; give the devices"):
+    with pytest.raises(ExecutionError, match="the mesh has tpu devices, but there are cpu devices; give the devices"):
         lowered.compile()
 
 

@@ -290,7 +290,7 @@ def test_what_jax_cannot_hold_is_not_serialized() -> None:
     uneven = jax.ShapeDtypeStruct((63, 64), jnp.float32)
     compiled = gspmd.jit(lambda x: x * 2, in_shardings=sharding).lower(uneven).compile()
     assert jax.tree.leaves(compiled.in_avals)[0].shape == compiled.out_info.shape == (63, 64)
-    with pytest.raises(Unsupported, match="that JAX cannot hold as it is, as one that is split unevenly; save it by"):
+    with pytest.raises(Unsupported, match="that JAX cannot represent, such as an uneven one; save it by"):
         serialize(compiled)
 
 

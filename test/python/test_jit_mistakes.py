@@ -33,10 +33,10 @@ def call(f: Any, *args: Any, **options: Any) -> Callable[[], Any]:
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "too few": (call(add, X), r"'add' cannot be called so: missing a required argument: 'b'; it takes \(a.*, b"),
-    "too many": (call(add, X, X, X), "'add' cannot be called so: too many positional arguments"),
+    "too few": (call(add, X), r"'add' cannot take this call: missing a required argument: 'b'; it takes \(a.*, b"),
+    "too many": (call(add, X, X, X), "'add' cannot take this call: too many positional arguments"),
     "unknown name": (lambda: gspmd.jit(add, mesh=MESH)(X, X, c=X), "got an unexpected keyword argument 'c'"),
-    "text": (call(first, {"a": "text"}), r"argument tree\['a'\] is of type str, which is no array; make it static"),
+    "text": (call(first, {"a": "text"}), r"argument tree\['a'\] is of type str, which is not an array; make it static"),
     "object": (lambda: gspmd.jit(first, mesh=MESH)({"a": X}, n=object()), "argument n is of type object"),
     "object array": (call(first, {"a": np.array([None])}), r"argument tree\['a'\] has dtype object"),
     "text array": (call(first, {"a": np.array(["b"])}), r"argument tree\['a'\] has dtype <U1"),
@@ -64,10 +64,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         call(first, {"a": X}, in_shardings=SingleDeviceSharding(DEVICES[1])),
         "is on .* alone, but the program runs on 8 devices; use PartitionSpec",
     ),
-    "two places": (call(add, X, X, device=DEVICES[0]), "a device was given beside a mesh or a backend; give one"),
+    "two places": (call(add, X, X, device=DEVICES[0]), "a device was given in addition to a mesh or a backend"),
     "a backend": (call(add, X, X, backend="nonsense"), "no nonsense devices"),
     "no compiler option": (call(add, X, X, compiler_options={"xla_nonsense": 1}), "No such compile option"),
-    "in names": (lambda: gspmd.jit(add, mesh=MESH, in_shardings=P("x"))(X, b=X), "say nothing of keyword arguments: b"),
+    "in names": (lambda: gspmd.jit(add, mesh=MESH, in_shardings=P("x"))(X, b=X), "do not cover keyword arguments: b"),
     "out structure": (call(add, X, X, out_shardings=(P(), P())), "out_shardings does not fit the values"),
     "out rank": (
         call(lambda a: {"l": a.sum()}, X, out_shardings=P("x")),
@@ -92,7 +92,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "no mesh to search over": (call(add, X, X, mesh=None, shardings="search"), "there is no mesh; give one"),
     "no mesh to be partitioned over": (lambda: gspmd.jit(add).lower(X, X).partitioned, "there is no mesh; give one"),
     "a text for a mesh": (call(add, X, X, mesh="x"), "a mesh cannot be made from 'x'"),
-    "a text for a size": (call(add, X, X, mesh={"x": "a"}), "a mesh has sizes by name, not 'a' by 'x'"),
+    "a text for a size": (call(add, X, X, mesh={"x": "a"}), "a mesh maps names to sizes, not 'x' to 'a'"),
     "an empty axis": (call(add, X, X, mesh={"x": 0}), 'mesh axis "x" has size 0'),
     "other ids": (call(add, X, X, mesh=np.array([1, 2])), "must be a permutation of 0..1"),
     "few devices": (call(add, X, X, mesh=64), "the mesh has 64 devices, but there are 8.*JAX_NUM_CPU_DEVICES=64"),

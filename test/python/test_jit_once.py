@@ -23,7 +23,7 @@ import gspmd
 from gspmd import api, output
 from gspmd.dialect.diagnostic import Diagnostic, remark_once, telling
 from gspmd.dialect.errors import InputError
-from gspmd.frontend import jax_stages, kept_programs
+from gspmd.frontend import jax_stages, program_cache
 from gspmd.transforms import ops
 
 W, X = counting(64, 64), counting(16, 64)
@@ -200,8 +200,8 @@ def test_another_process_does_not_partition_again(work: Work, folder: Path) -> N
     for one, other in ((fresh, kept), (fresh.compile(), compiled)):
         assert str(one.partitioned.module) == str(other.partitioned.module)
         # Bytecode has no end of a range that begins in column 0, as a frame of the test runner may.
-        parts = [kept_programs.bytecode_of(program.partitioned.module) for program in (one, other)]
-        located = [kept_programs.module_of(part).operation.get_asm(enable_debug_info=True) for part in parts]
+        parts = [program_cache.bytecode_of(program.partitioned.module) for program in (one, other)]
+        located = [program_cache.module_of(part).operation.get_asm(enable_debug_info=True) for part in parts]
         assert located[0] == located[1]
         assert one.partitioned.collectives == other.partitioned.collectives
     assert str(fresh.cost("tpu-v5p")) == str(kept.cost("tpu-v5p"))
@@ -230,7 +230,7 @@ def test_what_a_program_depends_on_is_looked_at(
         assert len(entries(folder)) == number
     target.write_text('like = "tpu-v5e"\n')
     others.pop()().lower(*SHAPES).compile()
-    monkeypatch.setattr(kept_programs, "_version", lambda: "another")
+    monkeypatch.setattr(program_cache, "_version", lambda: "another")
     jitted().lower(*SHAPES).compile()
     assert len(entries(folder)) == work.partitioned == len(others) + 3
 

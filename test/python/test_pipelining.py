@@ -257,7 +257,7 @@ def test_a_device_may_hold_several_stages_and_unevenly_many() -> None:
     [
         ({"schedule": "1f1b"}, r"there is no schedule '1f1b'; known ones are gpipe, circular"),
         ({"num_stages": 0}, r"num_stages is 0; expected an integer of at least 1"),
-        ({"circular_repeats": 2}, r"a stage works once in the schedule 'gpipe'; use schedule='circular'"),
+        ({"circular_repeats": 2}, r"in the schedule 'gpipe' each stage works only once; use schedule='circular'"),
         ({"stage_fn": "stage"}, r"'stage' is not a function"),
     ],
 )
@@ -272,15 +272,15 @@ def test_what_does_not_fit_a_pipeline_is_refused() -> None:
         pipelined(stacked((2,)), batch(6))
     with pytest.raises(gspmd.UsageError, match=r"'\['bias'\]' has shape \(3, 16\), expected to begin with \(2,\)"):
         pipelined(stacked((3,)), batch(8))
-    with pytest.raises(gspmd.UsageError, match=r"'x' is empty"):
+    with pytest.raises(gspmd.UsageError, match=r"'x' has no arrays"):
         pipelined(stacked((2,)), {})
-    with pytest.raises(gspmd.UsageError, match=r"'train' is no array"):
+    with pytest.raises(gspmd.UsageError, match=r"'train' is not an array"):
         pipelined(stacked((2,)), batch(8), "train")
     with pytest.raises(gspmd.UsageError, match=r"should begin with 4 microbatches"):
         gspmd.pipeline(stage, 2, 4, microbatched=True)(stacked((2,)), batch(8))
-    with pytest.raises(gspmd.UsageError, match=r"a stage takes .* and gives .*alike for the next stage"):
+    with pytest.raises(gspmd.UsageError, match=r"a stage takes .* and gives .*the next stage takes the result"):
         gspmd.pipeline(lambda params, x: x[:, :1], 2, 4)(stacked((2,)), batch(8))
-    with pytest.raises(gspmd.UsageError, match=r"with has_aux a stage has to return a pair"):
+    with pytest.raises(gspmd.UsageError, match=r"with has_aux, a stage has to return a pair"):
         gspmd.pipeline(stage, 2, 4, has_aux=True)(stacked((2,)), batch(8))
     with pytest.raises(gspmd.UsageError, match=r"there is no mesh"):
         gspmd.pipeline(stage, 2, 4, axis="stage")(stacked((2,)), batch(8))

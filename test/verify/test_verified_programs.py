@@ -234,7 +234,7 @@ def test_a_program_that_is_not_proved_is_refused_by_the_gate() -> None:
 def test_summands_that_enter_the_program_are_not_known_to_be_right() -> None:
     found = gspmd.verify(SUMMANDS)
     assert found.verdict is gspmd.Verdict.NOT_KNOWN
-    assert found.results[0].reason == "an argument or a result is a sum that is not finished"
+    assert found.results[0].reason == "an argument or a result is unreduced"
 
 
 def test_manual_computations_are_run_as_they_are_written() -> None:

@@ -1,4 +1,4 @@
-"""What a partitioned program costs a device, in figures that programs are compared by."""
+"""The figures by which partitioned programs are compared: traffic, memory and estimated time of a device."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gspmd.transforms.machine.targets import Traffic
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SentAlong:
-    """Collectives of one kind along the same axes, that one line of the source needs.
+class SentCollectives:
+    """The collectives of one kind along the same axes that one source line needs.
 
-    `number` is how many run in a call of the program, `bytes` what a device sends in all of them. `line` is
-    `file:line`, empty where it is not known; `cause` is why they are there, as far as that is known.
+    `number` is how many of them run in a call of the program, and `bytes` the total that a device sends in them.
+    `line` is `file:line`, or empty if unknown. `cause` is the reason for them, or empty if unknown.
     """
 
     line: str
@@ -35,14 +35,14 @@ class SentAlong:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figures:
-    """What a device sends, holds and takes for one call.
+    """Traffic, memory and time of a device for one call.
 
-    `held_bytes` are arguments, results and temporaries. A step takes `lower_bound_s` if arithmetic, memory traffic and
-    communication overlap all the time, `upper_bound_s` if nothing does. `ready_s` are seconds until the program was
-    ready to run, None where it was not compiled.
+    `held_bytes` counts arguments, results and temporaries. A step takes `lower_bound_s` if arithmetic, memory traffic
+    and communication overlap completely, and `upper_bound_s` if they do not overlap. `ready_s` is the number of seconds
+    until the program was ready to run, None if it was not compiled.
     """
 
-    sent: tuple[SentAlong, ...]
+    sent: tuple[SentCollectives, ...]
     held_bytes: int
     lower_bound_s: float
     upper_bound_s: float
@@ -85,11 +85,11 @@ COMPARED: dict[str, tuple[str, Callable[[Figures], float]]] = {
     "memory": ("bytes held", lambda figures: figures.held_bytes),
     "step": ("step, nothing overlaps", lambda figures: figures.upper_bound_s),
 }
-"""The figures that have thresholds, by the name that these have for them: what each is called, and the number."""
+"""The label and the value of each figure that can have a threshold, by its name in `--max-increase`."""
 
 
 def figures_of(found: Measured, mesh: Mesh, target: str, ready_s: float) -> Figures:
-    """The figures of a compiled program on a target. Errors: those of reading the target."""
+    """The figures of a compiled program on a target. Errors: those of reading the target file."""
     hardware = _hardware(found.work, mesh, target)
     compute_s = sum(count / hardware.flops_of(element) for element, count in found.work.flops.items())
     traffic_s = found.work.traffic_bytes / hardware.memory_bytes_per_s
@@ -102,15 +102,15 @@ def figures_of(found: Measured, mesh: Mesh, target: str, ready_s: float) -> Figu
 
 
 def _hardware(work: HloWork, mesh: Mesh, target: str) -> Hardware:
-    """The hardware, with the mesh laid onto a topology in the way that is best for the program's collectives."""
+    """The hardware, with the mesh placed on the topology as is best for the program's collectives."""
     traffic = (Traffic(each.kind, each.local_bytes, each.axes, each.runs, each.reach) for each in work.collectives)
     return placed_hardware(target, mesh, traffic)[0]
 
 
-def _by_line(work: HloWork, mesh: Mesh) -> Iterator[SentAlong]:
-    """The collectives of a compiled program, those that send most first."""
-    return added_up(
-        SentAlong(
+def _by_line(work: HloWork, mesh: Mesh) -> Iterator[SentCollectives]:
+    """The collectives of a compiled program, in descending order of bytes."""
+    return merged(
+        SentCollectives(
             each.source,
             each.kind,
             axes_text(print_axes(each.axes, mesh)),
@@ -121,8 +121,8 @@ def _by_line(work: HloWork, mesh: Mesh) -> Iterator[SentAlong]:
     )
 
 
-def added_up(sent: Iterable[SentAlong]) -> Iterator[SentAlong]:
-    """One entry for all that are alike but for their number and bytes; those that send most first."""
+def merged(sent: Iterable[SentCollectives]) -> Iterator[SentCollectives]:
+    """Merge entries that differ only in number and bytes; in descending order of bytes."""
     found: dict[tuple[str, str, str, str], tuple[int, int]] = {}
     for each in sent:
         key = each.line, each.kind, each.axes, each.cause
@@ -130,13 +130,13 @@ def added_up(sent: Iterable[SentAlong]) -> Iterator[SentAlong]:
         found[key] = number + each.number, size + each.bytes
     for key in sorted(found, key=lambda k: (-found[k][1], k)):
         line, kind, axes, cause = key
-        yield SentAlong(line, kind, axes, *found[key], cause)
+        yield SentCollectives(line, kind, axes, *found[key], cause)
 
 
-def sent_by(collectives: Iterable[Collective]) -> Iterator[SentAlong]:
-    """What the collectives of a partitioned program send, before a compiler combines some; as `added_up` has it."""
-    return added_up(
-        SentAlong(
+def sent_by(collectives: Iterable[Collective]) -> Iterator[SentCollectives]:
+    """The traffic of a partitioned program's collectives, before a compiler combines any; ordered as by `merged`."""
+    return merged(
+        SentCollectives(
             line_of(each.location),
             each.kind,
             axes_text(each.axes),
@@ -149,5 +149,5 @@ def sent_by(collectives: Iterable[Collective]) -> Iterator[SentAlong]:
 
 
 def axes_text(quoted: str) -> str:
-    """`x, y` of what notation writes as `"x", "y"`."""
+    """`x, y` for `"x", "y"`."""
     return quoted.replace('"', "")

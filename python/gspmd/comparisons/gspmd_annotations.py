@@ -1,4 +1,4 @@
-"""Shardy's annotations written as XLA GSPMD reads them: `mhlo.sharding` and `@Sharding` calls."""
+"""Rewrites Shardy's annotations for XLA GSPMD, as `mhlo.sharding` attributes and `@Sharding` calls."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from gspmd.transforms.ir.writing import in_memory
 from gspmd.transforms.parsing.mlir import source_location
 
 Free: TypeAlias = tuple[Sequence[bool], Sequence[bool]]
-"""Which arguments and results a partitioner may lay out as it likes."""
+"""For each argument and each result, whether the partitioner may choose its sharding."""
 
-_SAID, _MHLO, _COUNT = "sdy.sharding", "mhlo.sharding", "mhlo.num_partitions"
-_WITHOUT_MEANING = frozenset(("sdy.propagation_barrier", "sdy.sharding_group"))
+_SDY, _MHLO, _COUNT = "sdy.sharding", "mhlo.sharding", "mhlo.num_partitions"
+_NOT_IN_GSPMD = frozenset(("sdy.propagation_barrier", "sdy.sharding_group"))
 
 
 def free_values(module: ir.Module) -> Free:
-    """Which arguments and results of a program nothing, or nothing final, is said of."""
+    """The arguments and results of a program that have no annotation, or one with open dimensions."""
     top = model_of(module)
     codec, function = codec_of(top), main_function(top)
 
     def is_free(entry: dict[str, ir.Attribute]) -> bool:
-        if _SAID in entry:
-            return any(dim.is_open for dim in codec.read(entry[_SAID]).dims)
+        if _SDY in entry:
+            return any(dim.is_open for dim in codec.read(entry[_SDY]).dims)
         return _MHLO not in entry
 
     inputs, results = (
@@ -55,24 +55,24 @@ def free_values(module: ir.Module) -> Free:
 
 
 def use_gspmd_annotations(module: ir.Module, mesh: Mesh) -> None:
-    """Rewrite what `sdy` says of a program for the devices of a mesh; what GSPMD has no word for is left out.
+    """Rewrite the `sdy` annotations of a program for GSPMD, over the devices of a mesh.
 
-    That is priorities, axes that must stay replicated, barriers and groups. Errors: Unsupported for manual
-    computations, and for other operations of `sdy` that GSPMD has nothing like.
+    Priorities, axes that must stay replicated, barriers and groups have no equivalent in GSPMD, and are dropped.
+    Errors: Unsupported for manual computations and other `sdy` operations that have no equivalent.
     """
     with in_memory(module) as top:
         codec = codec_of(top)
         for op in list(top.walk()):
             if op.name in (CONSTRAINT, "sdy.reshard"):
                 _become_call(op, codec)
-            elif op.name in _WITHOUT_MEANING:
+            elif op.name in _NOT_IN_GSPMD:
                 op.replace(op.operands[: len(op.results)])
             elif op.name == FUNCTION or op.name == "sdy.mesh":
                 continue
             elif op.name.startswith("sdy.") and op.name != "sdy.return":
                 raise Unsupported("has no form that GSPMD reads", op=op.name, location=source_location(op.location))
-            elif _SAID in op.attributes:
-                op.attributes[_MHLO] = _attribute(*codec.read_list(op.attributes.pop(_SAID)))
+            elif _SDY in op.attributes:
+                op.attributes[_MHLO] = _attribute(*codec.read_list(op.attributes.pop(_SDY)))
         for function in functions(top):
             _annotate_signature(function, codec)
         for op in mesh_operations(top):
@@ -81,7 +81,7 @@ def use_gspmd_annotations(module: ir.Module, mesh: Mesh) -> None:
 
 
 def _become_call(op: Operation, codec: SdyCodec) -> None:
-    """A constraint as the custom call that GSPMD has for it, which names the dimensions that stay open."""
+    """Replace a constraint by GSPMD's custom call, which lists the open dimensions."""
     sharding = codec.read(op.attributes["sharding"])
     attributes = {"call_target_name": ir.StringAttr.get("Sharding"), _MHLO: _attribute(sharding)}
     call = Operation(CUSTOM_CALL, op.operands, [op.result.type], attributes, op.location)
@@ -95,9 +95,9 @@ def _annotate_signature(function: Operation, codec: SdyCodec) -> None:
     for key, types in zip(("arg_attrs", "res_attrs"), function_types(function), strict=True):
         entries = dictionaries(function, key, len(types))
         for entry in entries:
-            if _SAID not in entry:
+            if _SDY not in entry:
                 continue
-            sharding = codec.read(entry.pop(_SAID))
+            sharding = codec.read(entry.pop(_SDY))
             if any(sharding.dim_axes()) or not all(dim.is_open for dim in sharding.dims):
                 entry[_MHLO] = _attribute(sharding)
         set_dictionaries(function, key, entries)

@@ -1,4 +1,4 @@
-"""Thresholds: by how much a program may need more than another one, for checks that run on every change."""
+"""Thresholds: by how much the figures of a program may exceed another program's, for checks in CI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDING = 1e-9
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Increase:
-    """A figure that is more than its `limit`, a part, above what it was or what another program needs."""
+    """A figure that exceeds `base`, its value in another program, by more than `limit`, a fraction."""
 
     figure: str
     limit: float
@@ -35,9 +35,9 @@ class Increase:
 
 
 def over_peers(found: SecondOpinion, limits: Mapping[str, float]) -> tuple[Increase, ...]:
-    """What our program needs more than allowed over the peer that needs least, figure by figure.
+    """The figures in which gspmd's program exceeds the best peer's by more than its limit.
 
-    `limits` are parts by figure, "" standing for all others. Nothing where there is nothing to compare with.
+    `limits` are fractions by figure; "" stands for all other figures. Empty if there is nothing to compare with.
     """
     ours, *peers = (opinion.figures for opinion in found.opinions)
     known = [figures for figures in peers if figures is not None]
@@ -45,7 +45,7 @@ def over_peers(found: SecondOpinion, limits: Mapping[str, float]) -> tuple[Incre
 
 
 def over_old(found: VersionComparison, limits: Mapping[str, float]) -> tuple[Increase, ...]:
-    """What the new version needs more than allowed over the old one."""
+    """The figures in which the new version exceeds the old one by more than its limit."""
     return _increases(found.new, [found.old], limits)
 
 

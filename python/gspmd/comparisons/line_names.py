@@ -1,4 +1,4 @@
-"""Operations named by the source line that they come from: of locations, Shardy's passes keep names only."""
+"""Names operations after their source lines: Shardy's passes keep only the names in locations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gspmd.transforms.parsing.mlir import source_location
 
 
 def name_by_lines(module: ir.Module) -> tuple[str, ...]:
-    """Name every operation of a module, in place, by the number of its line; returns the lines, as of `line_of`."""
+    """Name every operation of a module, in place, by the number of its line; returns the lines (see `line_of`)."""
     lines: dict[str, int] = {}
     with in_memory(module) as top:
         for op in top.walk():
@@ -21,5 +21,5 @@ def name_by_lines(module: ir.Module) -> tuple[str, ...]:
 
 
 def line_of(location: SourceLocation | None) -> str:
-    """`file:line`, empty where it is not known."""
+    """`file:line`, or empty if unknown."""
     return f"{location.file}:{location.line}" if location is not None and location.line else ""

@@ -1,7 +1,6 @@
-"""What is measured of one program, partitioned in one way: functions that are called in a process XLA may end.
+"""Measures, runs and verifies one program as one partitioner has it, in a process that XLA may end.
 
-The process keeps what it compiled last, so that a program is compiled once and looked at twice: what it does, and what
-comes out of it.
+The process keeps the last compiled program, so that it is compiled once for its figures and its results.
 """
 
 from __future__ import annotations
@@ -40,8 +39,7 @@ OURS = "gspmd"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Task:
-    """A program and the question about it: texts of the program and its mesh, what `gspmd.check` takes, and whether
-    what is made of the program is to be judged, too."""
+    """The texts of a program and its mesh, the arguments of `gspmd.check`, and whether to verify the result."""
 
     program: str
     mesh_text: str
@@ -58,7 +56,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measured:
-    """What a compiled program does, what a device holds for it, and the seconds until it was ready to run."""
+    """The work of a compiled program, its bytes on a device, and the seconds until it was ready to run."""
 
     work: HloWork
     held_bytes: int
@@ -67,9 +65,9 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A program as PJRT has it, the source lines by which its operations are named, and the seconds it took.
+    """A program loaded by PJRT, the source lines after which its operations are named, and the compile time.
 
-    `module` is the one of a device, of a peer that was to keep it.
+    `module` is the per-device module of a peer, if it was to be kept.
     """
 
     executable: Any
@@ -83,7 +81,7 @@ _compiled: tuple[tuple[str, str, str], _Loaded] | None = None
 
 
 def unpartitioned(task: Task) -> str:
-    """Compile the program as it is without partitioning, and read its inputs; returns what it runs on.
+    """Compile the program without partitioning it, and read its inputs; returns a description of the machine.
 
     Errors: as `gspmd.check`.
     """
@@ -96,9 +94,9 @@ def unpartitioned(task: Task) -> str:
 
 
 def measured(task: Task, partitioner: str, partitioned: str = "") -> Measured:
-    """Compile the program as one partitioner has it, for ours the `partitioned` module, and look at what comes out.
+    """Compile the program with one partitioner, and measure the executable; gspmd's module is given as `partitioned`.
 
-    Errors: whatever the partitioner or the compiler raises.
+    Errors: those of the partitioner and of the compiler.
     """
     made = _loaded(task, partitioner, partitioned)
     loaded = made.executable
@@ -111,23 +109,23 @@ def measured(task: Task, partitioner: str, partitioned: str = "") -> Measured:
 
 
 def judged(task: Task, partitioner: str, partitioned: str = "") -> Verification:
-    """Prove what one partitioner has made of the program, or say where it is something else; nothing is run.
+    """Verify the per-device module of one partitioner against the program; nothing is run.
 
-    Errors: Unsupported where a peer splits arguments or results in a way that is none of the mesh's axes.
+    Errors: Unsupported if a peer's sharding of an argument or result does not follow the axes of the mesh.
     """
     given = _read(task.program)
     if partitioner == OURS:
         return verified(given, _read(partitioned))
     module = _loaded(task, partitioner, partitioned).module
     if module is None:
-        raise Unsupported("it keeps no module of a device", code=Code.UNSUPPORTED)
+        raise Unsupported("XLA wrote no per-device module", code=Code.UNSUPPORTED)
     return verified(given, per_device_module(module, plain_signature(model_of(given), task.mesh)))
 
 
 def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
-    """Run the program as one partitioner has it, and compare its results with the unpartitioned program's.
+    """Run one partitioner's program, and compare its results with those of the unpartitioned program.
 
-    Errors: those of running; Unsupported where a peer lays values out in a way that is none of the mesh's axes.
+    Errors: those of running; Unsupported if a peer's sharding does not follow the axes of the mesh.
     """
     description = unpartitioned(task)
     assert _reference is not None, "it was just compiled"
@@ -143,14 +141,14 @@ def checked(task: Task, partitioner: str, partitioned: str = "") -> CheckReport:
 
 
 def _loaded(task: Task, partitioner: str, partitioned: str) -> _Loaded:
-    """The program, compiled; the last one is kept."""
+    """The compiled program; the last one is cached."""
     global _compiled
     key = task.program, partitioner, partitioned
     if _compiled is not None and _compiled[0] == key:
         return _compiled[1]
     _compiled = None
     module = _read(partitioned or task.program)
-    if partitioner != OURS:  # what XLA for CPUs cannot run of what users write is run as ours is
+    if partitioner != OURS:  # collectives that XLA cannot run on CPUs are replaced, as for gspmd
         with in_memory(module) as program:
             replace_missing(program, "cpu")
     lines = name_by_lines(module)

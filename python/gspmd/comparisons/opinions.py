@@ -1,4 +1,4 @@
-"""What partitioners made of one program, side by side; as text and JSON."""
+"""The results of several partitioners for one program, side by side, as text and JSON."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gspmd.checks.verdicts import CheckReport
-from gspmd.comparisons.figures import COMPARED, Figures, SentAlong
+from gspmd.comparisons.figures import COMPARED, Figures, SentCollectives
 from gspmd.comparisons.measuring import OURS
-from gspmd.comparisons.text import NONE, columns, figure_rows, line_text, narrow_table, what_is_sent
+from gspmd.comparisons.text import NONE, collective_text, columns, figure_rows, line_text, narrow_table
 from gspmd.dialect.mesh import Mesh
 from gspmd.tables import bad, fitted, good
 from gspmd.text_report import bytes_text, mesh_text
 from gspmd.verification.verdicts import Verdict, Verification
 
-NOT_RUN = "it was not to be run"
-"""Why results are not compared where nobody asked for it."""
-NOT_ASKED = "it was not to be proved"
-"""The same of proofs."""
-_CAUSES = 4  # of ours for one line
+NOT_RUN = "running it was not requested"
+"""The reason that results are not compared."""
+NOT_ASKED = "a proof was not requested"
+"""The reason that there is no proof."""
+_MAX_CAUSES = 4  # of gspmd's, for one line
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opinion:
-    """What one partitioner made of the program.
+    """The result of one partitioner for the program.
 
-    `figures` are None where it made nothing, and `failure` says why: it refused the program, or ended the process.
-    `results` compare with the unpartitioned program; where they are None, `unchecked` says why. `verification` is what
-    is proved of it; where that is None, `unproved` says why.
+    If it failed, `figures` is None, and `failure` says whether it refused the program or ended the process, and why.
+    `results` compare with the unpartitioned program; if that is None, `unchecked` has the reason. `verification` is the
+    proof of its module; if that is None, `unproved` has the reason.
     """
 
     partitioner: str
@@ -56,31 +56,31 @@ class Opinion:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LineDifference:
-    """A line of the source for which partitioners send different things.
+    """A source line whose traffic differs between partitioners.
 
-    `sent` has what each of them sends there, in the order of the opinions that have figures.
+    `sent` has the traffic of each partitioner for the line, in the order of the opinions that have figures.
     """
 
     line: str
-    sent: Mapping[str, tuple[SentAlong, ...]]
+    sent: Mapping[str, tuple[SentCollectives, ...]]
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Why our collectives are there."""
+        """The causes of gspmd's collectives for the line."""
         return tuple(dict.fromkeys(each.cause for each in self.sent.get(OURS, ()) if each.cause))
 
     @property
     def spread(self) -> int:
-        """Bytes between the partitioner that sends most for the line and the one that sends least."""
+        """The most bytes that a partitioner sends for the line, less the fewest."""
         sizes = [sum(each.bytes for each in sent) for sent in self.sent.values()]
         return max(sizes) - min(sizes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """A program as several partitioners have it, ours first; true if ours computes what the program does.
+    """The results of several partitioners for a program, gspmd first; true if gspmd's results agree with the program's.
 
-    Where nothing was to be run, it is true if ours partitions the program. What is refuted is not true.
+    If nothing was to be run, it is true if gspmd partitions the program. It is false if gspmd's module is refuted.
     """
 
     mesh: Mesh
@@ -127,14 +127,14 @@ class SecondOpinion:
 
 
 def opinion_lines(found: SecondOpinion, most: int = 10) -> list[str]:
-    """What the partitioners made of the program, side by side, and the `most` lines that are farthest apart."""
+    """The figures of the partitioners side by side, and up to `most` lines, those with the largest spread."""
     opinions = found.opinions
     rows = [("", *(opinion.partitioner for opinion in opinions))]
     rows.append(("results", *map(_verdict, opinions)))
     if any(opinion.unproved != NOT_ASKED for opinion in opinions):
         rows.append(("for all inputs", *map(_proof, opinions)))
     figures = [opinion.figures for opinion in opinions]
-    rows += _won(figure_rows(figures), figures)
+    rows += _with_best_marked(figure_rows(figures), figures)
     lines = [
         f"{mesh_text(found.mesh)}, target {found.target or 'neutral'}",
         "",
@@ -149,19 +149,19 @@ def opinion_lines(found: SecondOpinion, most: int = 10) -> list[str]:
         if len(found.differences) > most:
             lines.append(f"  ... and {len(found.differences) - most} more lines")
     elif sum(opinion.figures is not None for opinion in opinions) > 1:
-        lines += ["", "all send the same for every line"]
+        lines += ["", "the traffic of every line is the same for all"]
     return lines
 
 
-def _won(rows: Iterable[tuple[str, ...]], sides: Sequence[Figures | None]) -> Iterator[tuple[str, ...]]:
-    """The rows, with the least of each figure standing out, unless all are alike."""
+def _with_best_marked(rows: Iterable[tuple[str, ...]], sides: Sequence[Figures | None]) -> Iterator[tuple[str, ...]]:
+    """The rows, with the least value of each figure highlighted, unless all are equal."""
     figures = {label: [of(side) if side is not None else None for side in sides] for label, of in COMPARED.values()}
     for label, *cells in rows:
         values = figures.get(label, [])
         known = [value for value in values if value is not None]
         least = min(known) if known and min(known) < max(known) else None
-        won = [least is not None and value == least for value in values] or [False] * len(cells)
-        yield (label, *(good(cell) if is_best else cell for cell, is_best in zip(cells, won, strict=True)))
+        best = [least is not None and value == least for value in values] or [False] * len(cells)
+        yield (label, *(good(cell) if is_best else cell for cell, is_best in zip(cells, best, strict=True)))
 
 
 def _verdict(opinion: Opinion) -> str:
@@ -173,30 +173,30 @@ def _verdict(opinion: Opinion) -> str:
 
 
 def _proof(opinion: Opinion) -> str:
-    """What is known of all inputs."""
+    """The verdict for all inputs."""
     if opinion.figures is None:
         return NONE
-    return opinion.verification.verdict.value if opinion.verification is not None else "not judged"
+    return opinion.verification.verdict.value if opinion.verification is not None else "not verified"
 
 
 def _remarks(opinion: Opinion) -> list[str]:
-    """Why there is nothing to see of a partitioner, or what is wrong with its results."""
+    """Why a partitioner has no figures, results or proof, and which of its results are wrong."""
     unchecked = opinion.unchecked if opinion.unchecked != NOT_RUN else ""
-    said = opinion.failure or (f"is not compared: {unchecked}" if unchecked else "")
-    lines = [f"{opinion.partitioner} {said}"] if said else []
+    problem = opinion.failure or (f"is not compared: {unchecked}" if unchecked else "")
+    lines = [f"{opinion.partitioner} {problem}"] if problem else []
     lines += [
         f"{opinion.partitioner}: result {result.name or result.index} differs: {result.reason}"
         for result in (opinion.results.results if opinion.results is not None else ())
         if not result.passed
     ]
-    lines += [f"{opinion.partitioner} is not judged: {opinion.unproved}"] if _is_open(opinion) else []
+    lines += [f"{opinion.partitioner} is not verified: {opinion.unproved}"] if _lacks_proof(opinion) else []
     if opinion.verification is not None:
         lines += [f"{opinion.partitioner}: {line}" for line in opinion.verification.reasons()]
     wrapped = [part for line in lines for part in textwrap.wrap(line, columns(), subsequent_indent="  ")]
     return ["", *wrapped] if wrapped else []
 
 
-def _is_open(opinion: Opinion) -> bool:
+def _lacks_proof(opinion: Opinion) -> bool:
     return opinion.figures is not None and opinion.unproved not in ("", NOT_ASKED)
 
 
@@ -207,16 +207,16 @@ def _difference_lines(difference: LineDifference) -> list[str]:
         total = bytes_text(sum(each.bytes for each in sent))
         rows.append((name, total, "; ".join(_counted(sent)) or "nothing"))
     lines += [f"  {line}" for line in narrow_table(rows, (1,), 2)]
-    for cause in difference.causes[:_CAUSES]:
+    for cause in difference.causes[:_MAX_CAUSES]:
         text = f"gspmd, because {cause.replace('stablehlo.', '')}"
         lines += textwrap.wrap(text, columns(), initial_indent=" " * 4, subsequent_indent=" " * 6)
-    more = len(difference.causes) - _CAUSES
+    more = len(difference.causes) - _MAX_CAUSES
     return [*lines, f"    ... and {more} more causes"] if more > 0 else lines
 
 
-def _counted(sent: Iterable[SentAlong]) -> list[str]:
-    """`2 all_reduce over x`, whatever they are there for."""
+def _counted(sent: Iterable[SentCollectives]) -> list[str]:
+    """`2 all_reduce over x`, whatever their causes."""
     numbers: dict[str, int] = {}
     for each in sent:
-        numbers[what_is_sent(each)] = numbers.get(what_is_sent(each), 0) + each.number
+        numbers[collective_text(each)] = numbers.get(collective_text(each), 0) + each.number
     return [f"{number} {what}" if number > 1 else what for what, number in numbers.items()]

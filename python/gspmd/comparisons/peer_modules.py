@@ -1,6 +1,6 @@
-"""The module that a partitioner inside XLA makes for a device, as one of ours: StableHLO that says what is split how.
+"""The per-device module of a partitioner inside XLA, as StableHLO with the shardings of arguments and results.
 
-XLA writes it down as HLO behind the pass that partitions, and jaxlib translates it.
+XLA dumps it as HLO after its partitioning pass, and jaxlib translates it.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.mlir import new_context, parse_written
 
 _PASS = "spmd-partitioning"
-_COPY = "mhlo.copy"  # of HLO, for which StableHLO has no word
+_COPY = "mhlo.copy"  # an HLO operation that StableHLO does not have
 _GROUPS = re.compile(r"channel_id=(\d+), replica_groups=(mesh[^\n]*)")
 _PARAMETERS, _OUTPUT = "mhlo.spmd_parameters_shardings", "mhlo.spmd_output_sharding"
 
 
 class KeptModule:
-    """What is kept of a compilation: `proto`, the module of a device as an `HloModuleProto`; None if there is none."""
+    """Keeps the per-device module of a compilation: `proto` is its `HloModuleProto`, or None if there is none."""
 
     def __init__(self) -> None:
         self.proto: bytes | None = None
 
     @contextlib.contextmanager
     def keeping(self, options: Any) -> Iterator[None]:
-        """Keep the module of what is compiled inside the block with these options, which are changed."""
+        """Keep the module of a program that is compiled inside the block with these options, which are changed."""
         with tempfile.TemporaryDirectory() as directory:
             debug = options.executable_build_options.debug_options
             debug.xla_dump_to, debug.xla_dump_hlo_pass_re, debug.xla_dump_hlo_as_proto = directory, _PASS, True
@@ -57,7 +57,7 @@ class KeptModule:
 
 
 def _first_field(proto: bytes) -> bytes:
-    """The module of an `HloProto`: its first field, of which a tag and the size come first, seven bits a byte."""
+    """The module of an `HloProto`: its first field, after a tag and the size in seven bits a byte."""
     size, place = 0, 1
     while True:
         byte = proto[place]
@@ -68,14 +68,15 @@ def _first_field(proto: bytes) -> bytes:
 
 
 def per_device_module(proto: bytes, signature: Signature) -> ir.Module:
-    """The module with the given signature, but for the shardings, which are those that XLA has taken.
+    """The module with the given signature and the shardings that XLA chose.
 
-    Errors: Unsupported for a sharding that is none of the mesh's axes, and for what is not of the shape that it says.
+    Errors: Unsupported for a sharding that does not follow the axes of the mesh, and for values of another shape than
+    their shardings give.
     """
     module = parse_written(_jax.mlir.hlo_to_stablehlo(proto), new_context())
     with in_memory(module) as top:
         if _OUTPUT not in top.attributes:
-            raise Unsupported("it does not say how results are split", code=Code.UNSUPPORTED)
+            raise Unsupported("the module has no shardings of its results", code=Code.UNSUPPORTED)
         inputs = [parse_hlo_sharding(text_of(each)) for each in top.attributes.get(_PARAMETERS, ())]
         outputs = _leaves(parse_hlo_sharding(required_text(top.attributes, _OUTPUT)))
         taken = dataclasses.replace(
@@ -93,11 +94,11 @@ def per_device_module(proto: bytes, signature: Signature) -> ir.Module:
 
 
 def _write_groups(top: Operation, proto: bytes) -> None:
-    """Give collectives the groups that HLO has by axes of a mesh: translated, such a mesh has lost its device ids."""
+    """Give collectives the groups that HLO writes as axes of a mesh: the translation drops the mesh's device ids."""
     groups: dict[str, str] = {}
     for channel, text in _GROUPS.findall(_hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string()):
         if groups.setdefault(channel, text) != text:
-            raise Unsupported(f"it has several collectives of channel {channel}", code=Code.UNSUPPORTED)
+            raise Unsupported(f"the module has several collectives with channel {channel}", code=Code.UNSUPPORTED)
     for op in top.walk():
         if op.name in COLLECTIVES and (text := groups.get(str(channel_of(op)))) is not None:
             along = parse_groups(text)
@@ -113,4 +114,4 @@ def _check_shapes(top: Operation, signature: Signature) -> None:
     block = main_function(top).regions[0]
     for values, kept in ((block.arguments, signature.inputs), (block.terminator.operands, signature.outputs)):
         if [value.type.shape for value in values] != [value.local_shape for value in kept]:
-            raise Unsupported("its arguments or results are no shards of one size", code=Code.ARGUMENTS)
+            raise Unsupported("its arguments or results are shards of different sizes", code=Code.ARGUMENTS)

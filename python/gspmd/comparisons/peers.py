@@ -1,4 +1,4 @@
-"""The partitioners inside XLA: what they are given, and how PJRT is told to use them."""
+"""The partitioners inside XLA: their input, and the options of PJRT that select them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _OF_SHARDY = ("sdy.", "xla.sdy.")
 
 
 def peer_options(devices: Devices, use_shardy: bool) -> Any:
-    """What PJRT is to know of a program that XLA partitions for `devices`."""
+    """PJRT's options for a program that XLA partitions over `devices`."""
     options = runtime.compile_options(devices)
     options.executable_build_options.use_shardy_partitioner = use_shardy
     return options
 
 
 def leave_free(options: Any, free: Free) -> None:
-    """Say which arguments and results may get another sharding than they have."""
+    """Set which arguments and results XLA may give another sharding."""
     build = options.executable_build_options
     if any(free[0]):
         build.allow_spmd_sharding_propagation_to_parameters = list(free[0])
@@ -52,10 +52,10 @@ def leave_free(options: Any, free: Free) -> None:
 
 
 def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices, keeping: Keeping = nullcontext) -> Any:
-    """A program, in place, partitioned by a peer and compiled, as PJRT has it; `keeping` the options, while it is.
+    """Partition a program with a peer, in place, and compile it with PJRT, inside the context that `keeping` makes.
 
-    Each gets the program as it is if that is annotated in its own notation; XLA with Shardy does not look at GSPMD's.
-    Errors: Unsupported for what has no word in the other notation, and what XLA raises.
+    A program that is annotated in the peer's own notation is passed as it is. XLA with Shardy ignores GSPMD's notation.
+    Errors: Unsupported for annotations without an equivalent in the other notation, and those of XLA.
     """
     for_shardy = is_annotated_for_shardy(module)
     if peer == SHARDY and not for_shardy:
@@ -70,10 +70,10 @@ def compile_by_peer(peer: str, module: ir.Module, mesh: Mesh, devices: Devices, 
 
 
 def is_annotated_for_shardy(module: ir.Module) -> bool:
-    """Whether annotations of a program are in Shardy's notation, as those that JAX writes."""
+    """Whether a program is annotated in Shardy's notation, as JAX does by default."""
     top = model_of(module)
-    said = (name for op in (top, *top.walk()) for name in (op.name, *op.attributes, *_of_values(op.attributes)))
-    return any(name.startswith(_OF_SHARDY) for name in said)
+    names = (name for op in (top, *top.walk()) for name in (op.name, *op.attributes, *_of_values(op.attributes)))
+    return any(name.startswith(_OF_SHARDY) for name in names)
 
 
 def _of_values(attributes: Mapping[str, Attribute]) -> list[str]:
@@ -85,7 +85,7 @@ def _of_values(attributes: Mapping[str, Attribute]) -> list[str]:
 def laid_out(
     values: Sequence[ValueSignature], shardings: Sequence[HloSharding], mesh: Mesh
 ) -> tuple[ValueSignature, ...]:
-    """Arguments or results, split as XLA says. Errors: Unsupported for a sharding that is none of the mesh's axes."""
+    """Arguments or results with XLA's shardings. Errors: Unsupported for one that does not follow the mesh's axes."""
     return tuple(
         dataclasses.replace(value, sharding=to_tensor_sharding(sharding, len(value.shape), mesh))
         for value, sharding in zip(values, shardings, strict=True)
@@ -93,10 +93,10 @@ def laid_out(
 
 
 def as_laid_out(loaded: Any, signature: Signature, mesh: Mesh, devices: Devices) -> Executable:
-    """XLA's program as one of ours is called: arguments and results lie as XLA's own shardings say.
+    """XLA's program as an `Executable`, whose arguments and results have XLA's shardings.
 
-    `signature` has what else is known of the values. Errors: as `laid_out`, and Unsupported for arguments in
-    shards of several sizes.
+    `signature` has the other properties of these values. Errors: as `laid_out`, and Unsupported for arguments in
+    shards of different sizes.
     """
     from jaxlib import xla_client
 
@@ -107,8 +107,8 @@ def as_laid_out(loaded: Any, signature: Signature, mesh: Mesh, devices: Devices)
     for index, value in enumerate(inputs):
         if value.shape != padded_shape(value.sharding, value.shape):
             raise Unsupported(
-                f"it takes argument {value.name or index} of shape {value.shape} in shards of several sizes, which no "
-                "array of JAX has",
+                f"it takes argument {value.name or index} of shape {value.shape} in shards of different sizes, which "
+                "JAX arrays cannot have",
                 code=Code.ARGUMENTS,
             )
     outputs = laid_out(signature.outputs, read(loaded.get_output_shardings()), mesh)
@@ -116,7 +116,7 @@ def as_laid_out(loaded: Any, signature: Signature, mesh: Mesh, devices: Devices)
 
 
 class _XlaExecutable(Executable):
-    """A program that XLA partitioned: the last shards of what does not divide have no padding."""
+    """A program that XLA partitioned: the last shards of uneven dimensions have no padding."""
 
     def _result(self, value: ValueSignature, buffers: Sequence[jax.Array]) -> ShardedArray:
         padded = [

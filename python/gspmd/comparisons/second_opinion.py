@@ -1,4 +1,4 @@
-"""A program partitioned by gspmd, by XLA GSPMD and by XLA with Shardy, and what is different."""
+"""Compares the partitionings of a program by gspmd, XLA GSPMD and XLA with Shardy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 
 from gspmd import api
 from gspmd.checks.running import Inputs, Stage, check_judging
-from gspmd.comparisons.figures import SentAlong, figures_of, sent_by
+from gspmd.comparisons.figures import SentCollectives, figures_of, sent_by
 from gspmd.comparisons.measuring import OURS, Task, checked, judged, measured, unpartitioned
 from gspmd.comparisons.opinions import NOT_RUN, LineDifference, Opinion, SecondOpinion
 from gspmd.comparisons.peers import PEERS
@@ -29,7 +29,7 @@ from gspmd.transforms.ops.custom_rules import RuleSource
 
 T = TypeVar("T")
 TIMEOUT_S = 600.0
-"""Seconds that a partitioner and its compiler, or a run of what they made, may take."""
+"""The time limit for partitioning and compiling, and for a run of the compiled program."""
 
 
 def compare(
@@ -51,17 +51,17 @@ def compare(
     timeout_s: float = TIMEOUT_S,
     stage: Stage = lambda name: nullcontext(),
 ) -> SecondOpinion:
-    """Partition an annotated program with gspmd and with the partitioners inside XLA, and compare what comes out.
+    """Partition an annotated program with gspmd and with the partitioners inside XLA, and compare the results.
 
-    `program` and the arguments up to `options` are those of `gspmd.partition`; steps are estimated on `target`. The
-    next four are those of `gspmd.check`. Everything is compiled for virtual CPU devices by jaxlib, in another process
-    that XLA may end, and read from its optimised HLO in the same way for all. A peer that refuses the program, ends the
-    process or takes more than `timeout_s` seconds has that as its opinion. Without `run` nothing is run, and results
-    are not compared. With `verify` the per-device modules of all are judged as by `gspmd.verify`. `stage` wraps each
-    slow step, for progress.
+    `program` and the arguments up to `options` are those of `gspmd.partition`; the time of a step is estimated on
+    `target`. The next four are those of `gspmd.check`. jaxlib compiles all programs for virtual CPU devices in another
+    process, which XLA may end, and the figures of all are read from the optimized HLO. If a peer refuses the program,
+    ends the process or takes more than `timeout_s` seconds, its opinion says so. Without `run`, nothing is run, and
+    results are not compared. With `verify`, all per-device modules are verified as by `gspmd.verify`. `stage` wraps
+    each slow step, for progress.
 
-    Errors: those of reading the program and its annotations, UsageError, and ExecutionError where the unpartitioned
-    program cannot be compiled; what else gspmd refuses is its opinion, and raised where no peer takes the program.
+    Errors: those of reading the program and its annotations; UsageError; ExecutionError if the unpartitioned program
+    cannot be compiled. Another error of gspmd is its opinion, and is raised only if all peers fail, too.
     """
     unknown = [name for name in peers if name not in PEERS]
     if unknown:
@@ -70,7 +70,7 @@ def compare(
     module = read_program(program)
     if is_partitioned(module):
         raise UsageError(
-            "the program is already partitioned", hint="give the one before", code=Code.PARTITIONED_ALREADY
+            "the program is already partitioned", hint="give the unpartitioned one", code=Code.PARTITIONED_ALREADY
         )
     refuse_to_run(module)
     mesh = mesh_of(module, num_partitions)
@@ -80,23 +80,23 @@ def compare(
     )
     task = Task(_text(module), print_mesh(mesh), inputs, seed, rtol, atol, verify)
     with on_virtual_devices(mesh.size, timeout_s) as worker:
-        asking = _Asking(worker, task, target, run, stage, [])
-        asking.prepare()
+        collector = _OpinionCollector(worker, task, target, run, stage, [])
+        collector.prepare()
         if product is None:
             assert refusal is not None, "it was not partitioned"
-            given = asking.refused(OURS, refusal)
+            given = collector.failed(OURS, refusal)
         else:
-            given = asking.opinion(OURS, _text(product.module), seconds)
-        opinions = (given, *(asking.opinion(peer) for peer in peers))
+            given = collector.opinion(OURS, _text(product.module), seconds)
+        opinions = (given, *(collector.opinion(peer) for peer in peers))
     if all(opinion.figures is None for opinion in opinions):
-        raise asking.first_error()
+        raise collector.first_error()
     return SecondOpinion(mesh, target, opinions, _differences(opinions, product))
 
 
 def _ours(
     module: ir.Module, num_partitions: int | None, stage: Stage, *arguments: Any
 ) -> tuple[api.Partitioned | None, Error | None, float]:
-    """The program as gspmd partitions it, why it does not, and the seconds that took."""
+    """The program as gspmd partitions it, or the error, and the seconds that partitioning took."""
     replicate_unsupported, custom_rules, strict, target, options = arguments
     started = time.perf_counter()
     try:
@@ -118,8 +118,8 @@ def _ours(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asking:
-    """Asks the partitioners, one after the other, in a process that each of them may end."""
+class _OpinionCollector:
+    """Collects the opinions of the partitioners, one after the other, in a process that each of them may end."""
 
     worker: Worker
     task: Task
@@ -139,37 +139,39 @@ class _Asking:
                         f"the unpartitioned program ends XLA: {death}", hint="compare without running it"
                     ) from None
 
-    def refused(self, partitioner: str, error: Exception) -> Opinion:
-        """The opinion of a partitioner that makes nothing of the program."""
+    def failed(self, partitioner: str, error: Exception) -> Opinion:
+        """The opinion of a partitioner that failed."""
         self.errors.append(error)
-        return Opinion(partitioner, failure=_said(error))
+        return Opinion(partitioner, failure=_failure_text(error))
 
     def first_error(self) -> Error:
-        """What to raise where nobody makes anything of the program: what gspmd says of it."""
+        """The error to raise if all partitioners failed: gspmd's."""
         error = self.errors[0]
         return error if isinstance(error, Error) else ExecutionError(f"it cannot be compiled: {_reason(error)}")
 
     def opinion(self, partitioner: str, partitioned: str = "", seconds: float = 0.0) -> Opinion:
-        """What a partitioner makes of the program; of ours, what it made in so many seconds."""
+        """The opinion of a partitioner; gspmd's module, and the `seconds` that partitioning took, are given."""
         with self.stage(f"compiling with {partitioner}"):
             try:
                 found = self.worker.call(measured, self.task, partitioner, partitioned)
-            except Exception as error:  # noqa: BLE001 - whatever XLA raises is its opinion
-                return self.refused(partitioner, error)
+            except Exception as error:  # noqa: BLE001 - any error of XLA is its opinion
+                return self.failed(partitioner, error)
         figures = figures_of(found, self.task.mesh, self.target, found.seconds + seconds)
         opinion = Opinion(partitioner, figures, unchecked=NOT_RUN)
         if self.run:
-            results, unchecked = self._asked(checked, f"running what {partitioner} made", partitioner, partitioned)
+            stage = f"running the program of {partitioner}"
+            results, unchecked = self._answer(checked, stage, partitioner, partitioned)
             opinion = dataclasses.replace(opinion, results=results, unchecked=unchecked)
         if self.task.verify:
-            proof, unproved = self._asked(judged, f"proving what {partitioner} made", partitioner, partitioned)
+            stage = f"verifying the program of {partitioner}"
+            proof, unproved = self._answer(judged, stage, partitioner, partitioned)
             opinion = dataclasses.replace(opinion, verification=proof, unproved=unproved)
         return opinion
 
-    def _asked(
+    def _answer(
         self, question: Callable[[Task, str, str], T], stage: str, partitioner: str, partitioned: str
     ) -> tuple[T | None, str]:
-        """The answer to a question about what a partitioner has made, or why there is none."""
+        """The answer to a question about a partitioner's program, or the reason that there is none."""
         with self.stage(stage):
             try:
                 return self.worker.call(question, self.task, partitioner, partitioned), ""
@@ -179,8 +181,8 @@ class _Asking:
                 return None, _reason(error)
 
 
-def _said(error: Exception) -> str:
-    """Why there is no answer, in a line."""
+def _failure_text(error: Exception) -> str:
+    """Whether the partitioner refused the program or ended the process, and why, on one line."""
     return f"{'aborts' if isinstance(error, ProcessDied) else 'refuses it'}: {_reason(error)}"
 
 
@@ -189,14 +191,14 @@ def _reason(error: Exception) -> str:
 
 
 def _text(module: ir.Module) -> str:
-    """With locations, by which what is sent is led back to the source."""
+    """The text with locations, which map collectives to source lines."""
     return str(module.operation.get_asm(enable_debug_info=True))
 
 
 def _differences(opinions: Sequence[Opinion], product: api.Partitioned | None) -> tuple[LineDifference, ...]:
-    """The lines for which not all send the same, those where the bytes are farthest apart first.
+    """The lines whose traffic differs between partitioners, in descending order of spread.
 
-    Of ours that is counted before XLA combines some of the collectives, which keep the line of one.
+    The collectives of gspmd are counted before XLA combines any, as a combined one keeps only one line.
     """
     compared = {opinion.partitioner: opinion.figures.sent for opinion in opinions if opinion.figures is not None}
     if len(compared) < 2:
@@ -211,5 +213,5 @@ def _differences(opinions: Sequence[Opinion], product: api.Partitioned | None) -
     return tuple(sorted(found, key=lambda difference: -difference.spread))
 
 
-def _kind(sent: SentAlong) -> tuple[str, str, int]:
+def _kind(sent: SentCollectives) -> tuple[str, str, int]:
     return sent.kind, sent.axes, sent.bytes

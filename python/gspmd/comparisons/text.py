@@ -1,15 +1,15 @@
-"""What comparisons share as lines of text of at most 80 columns, where words are not longer."""
+"""Text that comparisons share, wrapped to 80 columns."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from gspmd.comparisons.figures import Figures, SentAlong
+from gspmd.comparisons.figures import Figures, SentCollectives
 from gspmd.tables import table, text_width
 from gspmd.text_report import bytes_text, time_text
 
-_COLUMNS = 80  # where no terminal says how wide it is
+_COLUMNS = 80  # if the width of the terminal is not known
 NONE = "-"
 
 
@@ -38,20 +38,20 @@ def _by_axes(figures: Figures, key: tuple[str, str]) -> str:
 
 
 def narrow_table(rows: Sequence[Sequence[str]], right: Iterable[int] = (), indent: int = 0) -> list[str]:
-    """A table that stands so far in."""
+    """The lines of a table that will be indented by so many columns."""
     return table(rows, right=right, most=columns() - indent)
 
 
 def columns() -> int:
-    """How wide lines are at most."""
+    """The maximum width of a line."""
     return text_width() or _COLUMNS
 
 
 def line_text(line: str) -> str:
-    """`main.py:80` of a path and a line."""
+    """`main.py:80` for `/path/to/main.py:80`."""
     return os.path.basename(line)
 
 
-def what_is_sent(each: SentAlong) -> str:
+def collective_text(each: SentCollectives) -> str:
     """`all_reduce over x`."""
     return f"{each.kind} over {each.axes}" if each.axes else each.kind

@@ -1,4 +1,4 @@
-"""Two versions of a program, each as it is partitioned, and what changed between them: for the review of a change."""
+"""Compares the partitionings of two versions of a program, for the review of a change."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from gspmd import api
 from gspmd.checks.running import Stage
 from gspmd.collectives import Collective
-from gspmd.comparisons.figures import COMPARED, Figures, SentAlong, sent_by
+from gspmd.comparisons.figures import COMPARED, Figures, SentCollectives, sent_by
 from gspmd.comparisons.line_names import line_of
-from gspmd.comparisons.text import NONE, figure_rows, line_text, narrow_table, what_is_sent
+from gspmd.comparisons.text import NONE, collective_text, figure_rows, line_text, narrow_table
 from gspmd.costs.cost_report import CostReport
 from gspmd.costs.program_cost import cost, partitioned
 from gspmd.dialect.mesh import Mesh
@@ -27,15 +27,15 @@ from gspmd.transforms.ops.custom_rules import RuleSource
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changed:
-    """What one place of the program sends in the old version and in the new one; either may be nothing."""
+    """The traffic of one source line in the old version and in the new one; either may be empty."""
 
-    old: tuple[SentAlong, ...]
-    new: tuple[SentAlong, ...]
+    old: tuple[SentCollectives, ...]
+    new: tuple[SentCollectives, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangedSharding:
-    """An argument or a result that has another type or sharding in the new version; empty where it is not there."""
+    """An argument or result whose type or sharding changed; empty in a version that does not have it."""
 
     name: str
     old: str
@@ -44,7 +44,7 @@ class ChangedSharding:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """What two versions of a program partition to."""
+    """The figures of two versions of a program, and the lines, arguments and results that changed."""
 
     meshes: tuple[Mesh, Mesh]
     target: str
@@ -56,7 +56,7 @@ class VersionComparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether both send the same for the same things, and have the same arguments and results."""
+        """Whether traffic, arguments and results are the same in both versions."""
         return not (self.lines or self.arguments or self.results)
 
     def __str__(self) -> str:
@@ -87,11 +87,11 @@ def compare_versions(
     options: Mapping[str, Any] | None = None,
     stage: Stage = lambda name: nullcontext(),
 ) -> VersionComparison:
-    """Partition two versions of a program in the same way, and compare what they send, hold and take.
+    """Partition two versions of a program with the same options, and compare their traffic, memory and time.
 
-    Both are what `gspmd.cost` takes, with the other arguments: annotated programs or partitioned ones. Collectives are
-    matched by what they do and why, in program order, so that a line that only moved has not changed. `stage` wraps
-    each slow step, for progress.
+    The arguments are those of `gspmd.cost`; both programs may be annotated or partitioned. Collectives are matched by
+    kind, axes, bytes and cause, in program order, so that a line that only moved has not changed. `stage` wraps each
+    slow step, for progress.
 
     Errors: those of `gspmd.cost`.
     """
@@ -121,7 +121,7 @@ def compare_versions(
 
 
 def figures_of_cost(report: CostReport) -> Figures:
-    """The figures of a program that is not compiled, as `gspmd.cost` has them."""
+    """The figures of a program that is not compiled, from `gspmd.cost`."""
     return Figures(
         tuple(sent_by(priced.collective for priced in report.collectives)),
         report.memory.peak,
@@ -130,16 +130,18 @@ def figures_of_cost(report: CostReport) -> Figures:
     )
 
 
-def _by_line(report: CostReport) -> list[tuple[SentAlong, ...]]:
-    """What each line of the source needs, in program order."""
+def _by_line(report: CostReport) -> list[tuple[SentCollectives, ...]]:
+    """The collectives of each source line, in program order."""
     lines: dict[str, list[Collective]] = {}
     for priced in report.collectives:
         lines.setdefault(line_of(priced.collective.location), []).append(priced.collective)
     return [tuple(sent_by(collectives)) for collectives in lines.values()]
 
 
-def _changes_of_lines(old: Sequence[tuple[SentAlong, ...]], new: Sequence[tuple[SentAlong, ...]]) -> Iterator[Changed]:
-    """The lines that send something else, wherever they stand now."""
+def _changes_of_lines(
+    old: Sequence[tuple[SentCollectives, ...]], new: Sequence[tuple[SentCollectives, ...]]
+) -> Iterator[Changed]:
+    """The lines whose traffic changed, wherever they are now."""
     keys = [[tuple(dataclasses.replace(each, line="") for each in sent) for sent in side] for side in (old, new)]
     for tag, a, b, c, d in difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
         if tag != "equal":
@@ -154,7 +156,7 @@ def _changed_values(
     old: Sequence[ValueSignature],
     new: Sequence[ValueSignature],
 ) -> Iterator[ChangedSharding]:
-    """Values by name where all have one of their own, else by number."""
+    """The changed values, matched by name if all names are unique, else by number."""
     names = [[value.name or "" for value in side] for side in (old, new)]
     named = all(all(side) and len(set(side)) == len(side) for side in names)
     left, right = (
@@ -193,21 +195,21 @@ def version_lines(found: VersionComparison, most: int = 10) -> list[str]:
 
 def _changed_lines(changes: Sequence[Changed], most: int) -> list[str]:
     if not changes:
-        return ["", "the same is sent for every line"]
+        return ["", "the traffic of every line is the same"]
     rows = []
     for change in changes[:most]:
         rows += [("-", *_sent_cells(each), _why(each)) for each in change.old]
         rows += [("+", *_sent_cells(each), _why(each)) for each in change.new]
     more = len(changes) - most
-    lines = ["", "what is sent for lines that changed:", *narrow_table(rows, (2,))]
+    lines = ["", "traffic of the lines that changed:", *narrow_table(rows, (2,))]
     return [*lines, f"  ... and {more} more changes"] if more > 0 else lines
 
 
-def _sent_cells(each: SentAlong) -> tuple[str, str, str]:
-    return line_text(each.line), bytes_text(each.bytes), what_is_sent(each)
+def _sent_cells(each: SentCollectives) -> tuple[str, str, str]:
+    return line_text(each.line), bytes_text(each.bytes), collective_text(each)
 
 
-def _why(each: SentAlong) -> str:
+def _why(each: SentCollectives) -> str:
     return each.cause.replace("stablehlo.", "")
 
 

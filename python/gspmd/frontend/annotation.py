@@ -1,6 +1,6 @@
-"""What a traced function says about its values: `mesh_split` of the paper, and `annotate` by axis names.
+"""Annotations of values in a traced function: `mesh_split` of the paper, and `annotate` by axis names.
 
-Source: arXiv 2105.04663, section 3 (the API) and section 3.5 (gradients of annotated values are annotated alike).
+Source: arXiv 2105.04663, section 3 (the API) and section 3.5 (the gradient of a value gets the value's annotation).
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from gspmd.runtime.sharded_array import jax_can_hold, jax_sharding
 
 UNSPECIFIED = PartitionSpec.UNCONSTRAINED
 """Stands for a dimension whose sharding is left to propagation, as `PartitionSpec.UNCONSTRAINED` does."""
-source_info_util.register_exclusion(__file__)  # an annotation is where it was called for
+source_info_util.register_exclusion(__file__)  # the location of an annotation is the caller's line
 
 
 def mesh_split(x: Any, mesh: MeshLike, dims_mapping: Sequence[Any]) -> Any:
-    """Annotate `x`: dimension d is split over the mesh axis `dims_mapping[d]`, or not at all where that is -1.
+    """Annotate `x`: dimension d is split over the mesh axis `dims_mapping[d]`, or is not split if that is -1.
 
     An entry is the number or the name of an axis, or several of them, the most major first. `gspmd.UNSPECIFIED`
-    leaves a dimension to propagation. The value is unchanged; outside `gspmd.jit` it may be annotated, too, and a
-    gradient is annotated as its value is. `mesh` is whatever `gspmd.jit` takes for one. Shards need not be even.
+    leaves a dimension to propagation. The value does not change. It may also be annotated outside `gspmd.jit`. A
+    gradient gets the annotation of its value. `mesh` is any mesh that `gspmd.jit` takes. Shards need not be even.
 
-    Errors: AnnotationError for a wrong number of entries, axes that the mesh does not have, or has twice.
+    Errors: AnnotationError for a wrong number of entries, and for axes that are repeated or not in the mesh.
     """
     known = device_mesh(mesh).mesh
     return split(x, known, [_numbered(known, entry) for entry in dims_mapping], every=True)
@@ -62,9 +62,9 @@ def mesh_split(x: Any, mesh: MeshLike, dims_mapping: Sequence[Any]) -> Any:
 def annotate(x: Any, *dims: Any, mesh: MeshLike = None) -> Any:
     """Annotate `x` by axis names: `annotate(x, "x", None, ("y", "z"))`, or with one `PartitionSpec` or `NamedSharding`.
 
-    None keeps a dimension whole, as do entries left out at the end; `gspmd.UNSPECIFIED` leaves it to propagation. The
-    mesh is by default the one that `gspmd.jit` or `jax.set_mesh` traces in. `"x:(1)2"` is a part of an axis: of size 2
-    after 1 before it, in Shardy's notation.
+    None keeps a dimension whole, as do missing entries at the end; `gspmd.UNSPECIFIED` leaves it to propagation. The
+    default mesh is the one of `gspmd.jit` or `jax.set_mesh`. `"x:(1)2"` is a sub-axis in Shardy's notation: of size 2,
+    with a pre-size of 1.
 
     Errors: as `mesh_split`, and UsageError without a mesh.
     """
@@ -75,19 +75,19 @@ def annotate(x: Any, *dims: Any, mesh: MeshLike = None) -> Any:
 
 
 def _mesh_of(sharding: NamedSharding) -> Mesh:
-    """Its mesh, with the order of its devices where that is another than the program's."""
+    """The mesh of a sharding, with its device order if that differs from the program's."""
     program: TracedProgram | None = PROGRAM.value
     ordered = None if program is None else own_order(sharding.mesh, program.mesh)
     return ordered or device_mesh(sharding.mesh).mesh
 
 
 def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
-    """`x` annotated; `every`: as many entries as dimensions are expected."""
+    """`x`, annotated; with `every`, there must be an entry for each dimension."""
     x = jax.numpy.asarray(x)
     try:
         if len(dims) > x.ndim or (every and len(dims) != x.ndim):
             raise AnnotationError(
-                f"{len(dims)} entries do not fit a value of shape {x.shape}; give one a dimension", code=Code.RANK
+                f"{len(dims)} entries do not fit a value of shape {x.shape}; give one per dimension", code=Code.RANK
             )
         sharding = sharding_of(mesh, dims, x.ndim)
         return mesh_split_p.bind(_of_type(x, sharding), sharding=sharding)
@@ -96,7 +96,7 @@ def split(x: Any, mesh: Mesh, dims: Sequence[Any], every: bool = False) -> Any:
 
 
 def _of_type(x: Any, sharding: TensorSharding) -> Any:
-    """The value in a type that says the same, where axes of its mesh are of type Explicit."""
+    """The value with the sharding in its type, if axes of its mesh are of type Explicit."""
     around = jax.sharding.get_abstract_mesh()
     if around.empty or AxisType.Explicit not in around.axis_types or any(dim.is_open for dim in sharding.dims):
         return x
@@ -110,7 +110,7 @@ def _names(axes: Axes) -> tuple[str, ...] | None:
 
 
 def _callers_line() -> SourceLocation | None:
-    """Where the user's function calls us."""
+    """The line of the user's function that calls gspmd."""
     here = os.path.dirname(__file__)
     for frame, line in traceback.walk_stack(None):
         code = frame.f_code
@@ -121,9 +121,9 @@ def _callers_line() -> SourceLocation | None:
 
 
 def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None], mesh: DeviceMesh) -> list[Any]:
-    """The values annotated, those that have no sharding as they are; within whatever JAX traces.
+    """The values with annotations, inside a function that JAX traces; values without a sharding are unchanged.
 
-    Where XLA partitions, JAX has to know of the mesh's devices, and takes what splits evenly.
+    If XLA partitions the function, JAX needs the devices of the mesh, and takes only even shardings.
     """
     program: TracedProgram | None = PROGRAM.value
     by_gspmd = program is not None and program.by_gspmd
@@ -143,7 +143,7 @@ def annotate_as(values: Sequence[Any], shardings: Sequence[TensorSharding | None
 
 
 def _check_free(sharding: TensorSharding) -> None:
-    """Raise WrongSharding for one over axes that a manual computation around holds."""
+    """Raise WrongSharding for a sharding over manual axes of the computation around."""
     around = jax.sharding.get_abstract_mesh()
     types = dict(zip(around.axis_names, around.axis_types, strict=True))
     named = (axis.name for axes in sharding.dim_axes() for axis in axes)
@@ -157,17 +157,17 @@ def _check_free(sharding: TensorSharding) -> None:
 
 
 def sharding_of(mesh: Mesh, dims: Sequence[Any], rank: int) -> TensorSharding:
-    """The sharding that entries like those of a `PartitionSpec` mean. Raises AnnotationError."""
+    """The sharding with these entries, as those of a `PartitionSpec`. Raises AnnotationError."""
     if len(dims) > rank:
         raise AnnotationError(
-            f"{len(dims)} entries do not fit a value of rank {rank}; give one a dimension", code=Code.RANK
+            f"{len(dims)} entries do not fit a value of rank {rank}; give one per dimension", code=Code.RANK
         )
     entries = [*dims, *(None,) * (rank - len(dims))]
     return TensorSharding(mesh, tuple(OPEN if e is UNSPECIFIED else DimSharding(_axes(mesh, e)) for e in entries))
 
 
 def sharding_of_spec(mesh: Mesh, spec: PartitionSpec, rank: int) -> TensorSharding:
-    """The sharding that a `PartitionSpec` means, with the axes along which it is partial. Raises AnnotationError."""
+    """The sharding of a `PartitionSpec`, with its unreduced axes. Raises AnnotationError."""
     tiled = sharding_of(mesh, spec.partitions, rank)
     if not spec.unreduced:
         return tiled
@@ -214,9 +214,9 @@ ad.deflinear2(mesh_split_p, lambda cotangent, x, *, sharding: [mesh_split_p.bind
 
 
 def _batched(axis: Any, values: Any, dims: Any, *, sharding: TensorSharding) -> tuple[Any, Any]:
-    """The dimension that `vmap` adds is open, or split as `spmd_axis_name` says."""
+    """The dimension that `vmap` adds is open, or split over `spmd_axis_name`."""
     (position,) = dims
-    if position is None:  # the same for all
+    if position is None:  # the value is not batched
         return mesh_split_p.bind(values[0], sharding=sharding), None
     names = axis.spmd_name
     added = DimSharding(_axes(sharding.mesh, names)) if names else OPEN
@@ -228,9 +228,9 @@ batching.fancy_primitive_batchers[mesh_split_p] = _batched
 
 
 def _lower(context: Any, x: Any, *, sharding: TensorSharding) -> Any:
-    """An annotation of the family that JAX writes its own in: as Shardy reads it, or as GSPMD does.
+    """An annotation in the notation that JAX uses for its own: Shardy's or GSPMD's.
 
-    A program for one device that is none of ours is not split; the annotation has nothing to say there.
+    In a program for one device that gspmd does not partition, the annotation has no meaning and is dropped.
     """
     program: TracedProgram | None = PROGRAM.value
     by_gspmd = program is not None and program.by_gspmd
@@ -246,22 +246,22 @@ mlir.register_lowering(mesh_split_p, _lower)
 
 
 def _sharding_call(x: Any, sharding: TensorSharding) -> Any:
-    """`@Sharding`, as JAX writes it where Shardy is off; dimensions left to propagation are told beside it."""
-    said = print_open_dims(i for i, dim in enumerate(sharding.dims) if dim.is_open)
-    call = stablehlo.CustomCallOp([x.type], [x], "Sharding", backend_config=ir.StringAttr.get(said))
+    """`@Sharding`, as JAX writes it if Shardy is off; the configuration lists the open dimensions."""
+    open_dims = print_open_dims(i for i, dim in enumerate(sharding.dims) if dim.is_open)
+    call = stablehlo.CustomCallOp([x.type], [x], "Sharding", backend_config=ir.StringAttr.get(open_dims))
     call.attributes["mhlo.sharding"] = ir.StringAttr.get(print_hlo_sharding(to_hlo_sharding(sharding)))
     return call.results[0]
 
 
 def inline_sharding(sharding: TensorSharding, rank: int) -> ir.Attribute:
-    """The attribute with the mesh in it, for a tensor of `rank` dimensions; within a context."""
+    """The attribute with an inlined mesh, for a tensor of `rank` dimensions; inside a context."""
     whole = _of_rank(sharding, rank)
     inline = dataclasses.replace(sharding.mesh, name="")
     return write_sharding(dataclasses.replace(whole, mesh=inline), ir.Context.current)
 
 
 def _of_rank(sharding: TensorSharding, rank: int) -> TensorSharding:
-    """Random keys have more dimensions in the program than in the function: these are not split."""
+    """The sharding at a rank: random keys have more dimensions in the program than in the function, not split."""
     more = rank - sharding.rank
     if more < 0:
         raise UsageError(f"a sharding of {sharding.rank} dimensions does not fit a value of {rank}")

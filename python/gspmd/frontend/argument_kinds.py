@@ -1,4 +1,4 @@
-"""What of an argument's leaf a program depends on: shape, dtype, and how an array is split already."""
+"""The properties of arguments' leaves on which a program depends: shape, dtype, and the sharding of an array."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.frontend.device_mesh import PROGRAM, TracedProgram
 from gspmd.frontend.jax_stages import is_array
-from gspmd.frontend.value_shardings import Wanted, usual_memory
+from gspmd.frontend.value_shardings import ValueSpec, usual_memory
 from gspmd.runtime.array_layout import own_layout
 from gspmd.runtime.familiar_errors import NumberTooLarge, WrongType
 from gspmd.runtime.sharded_array import ShardedArray
 
-Kind = Any  # hashable; equal for leaves that one program takes
+Kind = Any  # hashable; equal for leaves that the same program takes
 
 
 def kinds_of(leaves: Sequence[Any], split: Sequence[bool]) -> tuple[Kind, ...]:
-    """One a leaf; `split`: of each, whether the sharding that an array comes with counts, too.
+    """The kind of each leaf; `split` says for each leaf whether an array's own sharding is part of its kind.
 
-    Leaves that are no arrays get a kind as well: `TypedLeaves.of` refuses them.
+    Leaves that are not arrays get a kind as well: `TypedLeaves.of` refuses them.
     """
     found = []
     for leaf, counts in zip(leaves, split, strict=True):
@@ -45,7 +45,7 @@ def _array(leaf: Any, split: bool) -> Kind:
 
 
 def _described(leaf: Any, split: bool) -> Kind:
-    """Of random keys, and of shapes in place of arrays."""
+    """The kind of a random key, or of a shape in place of an array."""
     where = _where(leaf.sharding, len(leaf.shape)) if split else None
     return tuple(leaf.shape), leaf.dtype, getattr(leaf, "weak_type", False), where, own_layout(leaf)
 
@@ -76,9 +76,9 @@ def _other(leaf: Any, split: bool) -> Kind:
 
 @functools.lru_cache(maxsize=4096)
 def _where(sharding: Any, rank: int) -> Kind:
-    """Equal for shardings that place arrays of a rank alike, as `P("x")` and `P("x", None)` do.
+    """A key that is equal for equivalent shardings of arrays of this rank, such as `P("x")` and `P("x", None)`.
 
-    An array on one device says nothing but its memory; which device that is, the mesh of the program says.
+    For an array on one device, only the memory counts: the mesh of the program determines the device.
     """
     if isinstance(sharding, SingleDeviceSharding):
         return None if sharding.memory_kind == usual_memory(sharding) else sharding.memory_kind
@@ -103,12 +103,12 @@ def _reader(leaf: Any) -> Callable[[Any, bool], Kind]:
 
 
 def is_mutable(leaf: Any) -> bool:
-    """Whether it is a mutable array, or stands for one."""
+    """Whether the leaf is a mutable array, or a shape of one."""
     return isinstance(leaf, jax.Ref) or bool(getattr(leaf, "is_ref", False))
 
 
 def description_of(leaf: Any) -> Any:
-    """A shape that says as much as an array; what else an argument may be is left as it is."""
+    """The shape of an array, with its sharding and type; other arguments are unchanged."""
     if not is_array(leaf) or _reader(leaf) is not _array:
         return leaf
     sharding = leaf.sharding if leaf.committed else None
@@ -121,9 +121,9 @@ _KINDS: dict[type, Callable[[Any, bool], Kind]] = {}
 
 @dataclasses.dataclass(frozen=True)
 class TypedLeaves:
-    """What JAX traces a function with: the shape and dtype of every leaf; a mutable array is what it is.
+    """The shapes and dtypes of the leaves with which JAX traces a function; mutable arrays are passed themselves.
 
-    `paths` are what errors call the leaves: `state['params']['w']`.
+    `paths` are the names of the leaves in errors: `state['params']['w']`.
     """
 
     structs: list[Any]
@@ -131,11 +131,11 @@ class TypedLeaves:
 
     @staticmethod
     def of(leaves: Sequence[Any], paths: list[str]) -> TypedLeaves:
-        """Errors: UsageError for a leaf that is no array."""
+        """Errors: UsageError for a leaf that is not an array."""
         return TypedLeaves([_struct(leaf, path) for leaf, path in zip(leaves, paths, strict=True)], paths)
 
-    def have_types(self, given: Sequence[Wanted], mesh: Mesh) -> bool:
-        """Whether types can say how all of them are split: evenly, over whole axes of the mesh."""
+    def have_types(self, given: Sequence[ValueSpec], mesh: Mesh) -> bool:
+        """Whether types can express all their shardings: they are even, and over whole axes of the mesh."""
         return all(
             wanted.sharding is None
             or (
@@ -146,14 +146,14 @@ class TypedLeaves:
             for struct, wanted in zip(self.structs, given, strict=True)
         )
 
-    def over_other_types(self, given: Sequence[Wanted]) -> bool:
-        """Whether any is over axes of type Auto, which are of type Explicit in the mesh of the function."""
+    def over_other_types(self, given: Sequence[ValueSpec]) -> bool:
+        """Whether a leaf is over a mesh with axes of type Auto that are of type Explicit in the function's mesh."""
         return any(_of_mesh(struct, wanted) is not struct for struct, wanted in zip(self.structs, given, strict=True))
 
-    def typed(self, given: Sequence[Wanted]) -> list[Any]:
-        """The same where axes of the mesh around, or of types, are of type Explicit: types say how values are split.
+    def typed(self, given: Sequence[ValueSpec]) -> list[Any]:
+        """The shapes with shardings in their types, over axes of type Explicit of the mesh around or of types.
 
-        Where they are of type Auto, or no mesh is around, types say what mesh arrays are over.
+        If all axes are of type Auto, or there is no mesh around, types have only the mesh of an array.
         """
         mesh = jax.sharding.get_abstract_mesh()
         program: TracedProgram | None = PROGRAM.value
@@ -172,26 +172,26 @@ class TypedLeaves:
         ]
 
 
-def _of_mesh(struct: Any, wanted: Wanted) -> Any:
-    """A shape whose type says the mesh that the user gave with it."""
-    said = wanted.spec
-    if not isinstance(struct, jax.ShapeDtypeStruct) or not isinstance(said, NamedSharding):
+def _of_mesh(struct: Any, wanted: ValueSpec) -> Any:
+    """A shape with the user's mesh in its type."""
+    given = wanted.spec
+    if not isinstance(struct, jax.ShapeDtypeStruct) or not isinstance(given, NamedSharding):
         return struct
-    if said.mesh.empty or not all(kind == AxisType.Auto for kind in said.mesh.axis_types):
+    if given.mesh.empty or not all(kind == AxisType.Auto for kind in given.mesh.axis_types):
         return struct
     around = jax.sharding.get_abstract_mesh()
-    own = said.mesh.abstract_mesh
+    own = given.mesh.abstract_mesh
     if not around.empty and (around.shape_tuple, around.abstract_device) != (own.shape_tuple, own.abstract_device):
         return struct
     return struct.update(sharding=NamedSharding(own, PartitionSpec()))
 
 
-def _spec(sharding: TensorSharding, said: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:
-    """What the user said in axes of the mesh, else by whole axes, as all are that a mesh of JAX's knows."""
-    of_mesh = not isinstance(said, NamedSharding) or said.mesh.shape_tuple == mesh.shape_tuple
-    words = said.spec if isinstance(said, NamedSharding) else said
-    if words is not None and of_mesh and PartitionSpec.UNCONSTRAINED not in words.partitions:
-        return words
+def _spec(sharding: TensorSharding, given: PartitionSpec | NamedSharding | None, mesh: AbstractMesh) -> PartitionSpec:
+    """The user's own spec, if it is over the axes of the mesh, else the spec of the sharding by whole axes."""
+    of_mesh = not isinstance(given, NamedSharding) or given.mesh.shape_tuple == mesh.shape_tuple
+    spec = given.spec if isinstance(given, NamedSharding) else given
+    if spec is not None and of_mesh and PartitionSpec.UNCONSTRAINED not in spec.partitions:
+        return spec
     dims = (tuple(axis.name for axis in axes) or None for axes in sharding.dim_axes())
     return PartitionSpec(*dims, unreduced={axis.name for axis in sharding.unreduced})
 
@@ -203,14 +203,14 @@ def _struct(leaf: Any, path: str) -> Any:
         weak = bool(getattr(leaf, "weak_type", False))
         dtype = leaf.dtype
         if isinstance(dtype, np.dtype) and dtype.kind in _NOT_OF_JAX:
-            raise WrongType(f"argument {path} has dtype {dtype}, which is none of JAX's", hint="convert it")
+            raise WrongType(f"argument {path} has dtype {dtype}, which JAX does not have", hint="convert it")
         dtype = jax.dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True)
         return jax.ShapeDtypeStruct(tuple(leaf.shape), dtype, weak_type=weak)
     try:
         aval = shaped_abstractify(leaf)
     except TypeError:
         raise WrongType(
-            f"argument {path} is of type {type(leaf).__name__}, which is no array",
+            f"argument {path} is of type {type(leaf).__name__}, which is not an array",
             hint="make it static, or convert it",
         ) from None
     except OverflowError:
@@ -218,5 +218,5 @@ def _struct(leaf: Any, path: str) -> Any:
             f"argument {path} is {leaf}, which JAX's integers cannot hold", hint="pass an array of a larger dtype"
         ) from None
     if not hasattr(aval, "shape"):
-        raise WrongType(f"argument {path} is a token", hint="pass a value that depends on what it orders")
+        raise WrongType(f"argument {path} is a token", hint="pass a value that depends on the ordered effects")
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

@@ -1,4 +1,4 @@
-"""Which hardware a function is partitioned for: the target that is named, else what the devices of the mesh are."""
+"""The hardware for which a function is partitioned: the given target, else the devices of the mesh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspmd.transforms.machine.topology import is_topology, read_machine, version
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AssumedHardware:
-    """`target` is what collectives are chosen and priced for, as `gspmd.partition` takes it; '' where bytes come first.
+    """The `target` for which collectives are chosen and priced, as in `gspmd.partition`; '' if bytes come first.
 
     `reason` says how it was found.
     """
@@ -27,9 +27,9 @@ class AssumedHardware:
 
 
 def assumed_hardware(target: str, mesh: DeviceMesh) -> AssumedHardware:
-    """What a function over the mesh is partitioned for, where the user named `target`, which may be ''.
+    """The hardware for a function over the mesh, with the user's `target`, which may be ''.
 
-    Errors: UsageError for devices of several kinds, and for a target that is not what the mesh's devices are.
+    Errors: UsageError for devices of several kinds, and for a target that contradicts the devices of the mesh.
     """
     if mesh.devices is not None:
         check_one_kind(mesh.devices)
@@ -50,7 +50,7 @@ def assumed_hardware(target: str, mesh: DeviceMesh) -> AssumedHardware:
 
 
 def _of_kind(mesh: DeviceMesh) -> AssumedHardware:
-    """Of an abstract mesh may be known what its devices are, though not how they are connected."""
+    """The hardware of an abstract mesh, whose device kind may be known, but not the topology."""
     device = None if mesh.kind is None else mesh.kind.abstract_device
     found = None if device is None else version_of(device.device_kind)
     if device is None or found is None:
@@ -60,9 +60,9 @@ def _of_kind(mesh: DeviceMesh) -> AssumedHardware:
 
 
 def mesh_on_target(mesh: DeviceMesh, target: str) -> DeviceMesh:
-    """The mesh that a function is traced and lowered for, so that it takes the branches of the target's platform.
+    """The mesh for which a function is traced and lowered, so that it takes the branches of the target's platform.
 
-    Errors: UsageError for a machine that is not known.
+    Errors: UsageError for an unknown machine.
     """
     if not mesh.stands_in:
         return mesh
@@ -73,5 +73,5 @@ def mesh_on_target(mesh: DeviceMesh, target: str) -> DeviceMesh:
         try:
             return dataclasses.replace(mesh, devices=machines.machine(target, mesh.mesh).devices)
         except ExecutionError:
-            return mesh  # what there is suffices to partition
+            return mesh  # partitioning needs no devices
     return mesh

@@ -1,4 +1,4 @@
-"""The arguments of one call of a jitted function: which are static, and what is to know of the others."""
+"""The arguments of one call of a jitted function: the static ones, and the leaves of the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gspmd.runtime.familiar_errors import WrongType, WrongValue
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """Which arguments of a function are static or donated, by position and by name alike."""
+    """The static and donated arguments of a function, each by position and by name."""
 
     static_argnums: tuple[int, ...]
     static_argnames: tuple[str, ...]
@@ -27,7 +27,7 @@ class Parameters:
 
     @staticmethod
     def of(fun: Callable[..., Any], static: Any, static_names: Any, donated: Any, donated_names: Any) -> Parameters:
-        """Errors: UsageError for names or positions that the function does not have, or has both static and donated."""
+        """Errors: UsageError for unknown names or positions, and for an argument that is both static and donated."""
         try:
             signature = inspect.signature(fun)
         except (TypeError, ValueError):
@@ -41,21 +41,21 @@ class Parameters:
 
     @property
     def as_of_jax(self) -> dict[str, Any]:
-        """The arguments of `jax.jit`; where the function has no signature, JAX takes no empty ones."""
+        """The arguments of `jax.jit`, which takes no empty ones for a function without a signature."""
         names = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
         given = {name: getattr(self, name) for name in names}
         return {name: value if value or self.signature is not None else None for name, value in given.items()}
 
     def check(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raise UsageError for a call that the function does not take."""
+        """Raise UsageError for a call that does not match the function's signature."""
         if self.signature is not None:
             try:
                 self.signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise WrongType(f"'{name}' cannot be called so: {error}", hint=f"it takes {self.signature}") from None
+                raise WrongType(f"'{name}' cannot take this call: {error}", hint=f"it takes {self.signature}") from None
 
     def name_of(self, position: int) -> str | None:
-        """What the function calls an argument given by position."""
+        """The name of the parameter at a position."""
         names = [] if self.signature is None else list(self.signature.parameters.values())
         return names[position].name if position < len(names) and names[position].kind in _POSITIONAL else None
 
@@ -66,7 +66,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 def _both(
     what: str, numbers: Any, names: Any, parameters: list[inspect.Parameter] | None
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names; where one of these is not given, it is what the function's signature makes of the other."""
+    """Positions and names; if one of these is not given, it follows from the other by the function's signature."""
     found, named = _numbers(what, numbers), _names(what, names)
     if parameters is None:
         return found, named
@@ -147,7 +147,7 @@ class BoundCall:
         return dataclasses.replace(self, args=tuple(args), kwargs=kwargs, dynamic_kwargs=dynamic, leaves=leaves)
 
     def donated(self, parameters: Parameters) -> list[bool]:
-        """Of every leaf, whether its argument is donated."""
+        """For every leaf, whether its argument is donated."""
         positions = [i for i in range(len(self.args)) if i not in self.static_argnums]
         by_position = [
             i in parameters.donate_argnums or i - len(self.args) in parameters.donate_argnums for i in positions
@@ -159,7 +159,7 @@ class BoundCall:
         ]
 
     def paths(self, parameters: Parameters) -> list[str]:
-        """What errors call the leaves: `state['params']['w']`."""
+        """The names of the leaves in errors: `state['params']['w']`."""
         positions = [i for i in range(len(self.args)) if i not in self.static_argnums]
         numbered = jax.tree.unflatten(self.tree, range(self.tree.num_leaves))
         found = []

@@ -1,4 +1,4 @@
-"""Device meshes as people give them: JAX's, sizes by name, numbers, device ids, also of devices that are not here."""
+"""The forms in which users give device meshes: JAX's, sizes by name, numbers, device ids; devices may be absent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MeshLike = Any  # jax Mesh or AbstractMesh, gspmd Mesh, {"x": 4, "y": 2}, (4, 2)
 
 @dataclasses.dataclass(frozen=True)
 class DeviceMesh:
-    """A mesh, and the devices in its order; `devices` is None for the first of those that JAX has when it runs.
+    """A mesh, and the devices in its order; `devices` is None for the first of those that JAX has at run time.
 
-    `kind` is the AbstractMesh that the mesh was given as, or a part of: JAX compares it with the meshes of
-    `jax.shard_map` by what devices it says.
+    `kind` is the AbstractMesh of the mesh that was given: JAX compares its devices with those of the meshes of
+    `jax.shard_map`.
     """
 
     mesh: Mesh
@@ -35,9 +35,9 @@ class DeviceMesh:
     lowered_for: str = ""
 
     def lowered_on(self, platform: str, device_kind: str, cores: int) -> DeviceMesh:
-        """The mesh for a program that is lowered for a platform whose devices need not be here.
+        """The mesh for a program that is lowered for a platform whose devices may be absent.
 
-        What JAX traces asks the mesh around for the kind of its devices. Types of values have the user's own mesh.
+        Traced functions read the device kind from the mesh around. Types of values have the user's own mesh.
         """
         kind = self.kind
         if kind is None or kind.abstract_device is None or not self.has_explicit_axes:
@@ -47,7 +47,7 @@ class DeviceMesh:
 
     @property
     def stands_in(self) -> bool:
-        """Whether it has no devices, or those of the CPU, which stand for the devices of any target."""
+        """Whether it has no devices, or CPU devices, which can stand in for those of any target."""
         return self.devices is None or self.devices[0].platform == "cpu"
 
     @property
@@ -55,7 +55,7 @@ class DeviceMesh:
         return (AxisType.Auto,) * len(self.mesh.axes) if self.kind is None else self.kind.axis_types
 
     def abstract(self, explicit: bool = False) -> AbstractMesh:
-        """The mesh in which JAX traces: every axis left to the partitioner, or of the type that it was given with."""
+        """The mesh in which JAX traces: all axes of type Auto, or if `explicit`, of the types that were given."""
         sizes, names = _sizes_and_names(self.mesh)
         types = (AxisType.Auto,) * len(names)
         if self.kind is not None:
@@ -70,15 +70,15 @@ class DeviceMesh:
 
     @property
     def has_explicit_axes(self) -> bool:
-        """Whether JAX is to know how values are split by their types."""
+        """Whether the types of values have shardings."""
         return self.kind is not None and AxisType.Explicit in self.kind.axis_types
 
-    def ways_to_trace(self, is_given: bool, by_gspmd: bool) -> Sequence[contextlib.AbstractContextManager[None]]:
-        """In what JAX traces a function over this mesh, whose values have no types by it: the first that it takes.
+    def trace_contexts(self, is_given: bool, by_gspmd: bool) -> Sequence[contextlib.AbstractContextManager[None]]:
+        """The contexts in which to trace a function over this mesh, in order, until one of them succeeds.
 
-        A mesh that the user gave is the one around the function, as that of `jax.set_mesh` is. One that was found on
-        arrays or shardings is not, as with `jax.jit`: there it is around only where the function asks for one.
-        Conversely, libraries that annotate what cannot be annotated so wherever there is a mesh are traced without.
+        A mesh that the user gave is the mesh around the function, like that of `jax.set_mesh`. A mesh that was found on
+        arrays or shardings is not, as with `jax.jit`, unless the function needs one. Conversely, some libraries write
+        annotations that do not fit whenever there is a mesh; their functions are traced without.
         """
         program, typed = (TracedProgram(self, by_gspmd, has_types) for has_types in (False, True))
         own = self.abstract()
@@ -88,7 +88,7 @@ class DeviceMesh:
 
     @contextlib.contextmanager
     def around_operations(self) -> Iterator[None]:
-        """Make it the mesh of what runs operation by operation."""
+        """Make it the mesh of a function that runs operation by operation."""
         with PROGRAM(TracedProgram(self, by_gspmd=False)), contextlib.ExitStack() as stack:
             mesh = self.jax_mesh()
             if isinstance(mesh, jax.sharding.Mesh):
@@ -96,16 +96,16 @@ class DeviceMesh:
             yield
 
     def jax_mesh(self) -> jax.sharding.Mesh | AbstractMesh:
-        """As a mesh of JAX's, of devices where they are here."""
+        """The mesh as one of JAX's, with devices if these are present."""
         return concrete_mesh(self.abstract(), self.here()) if self.is_here() else self.abstract()
 
     def mesh_of(self, devices: Sequence[Any]) -> jax.sharding.Mesh:
-        """These devices as a mesh of JAX's, with axes of the types that the mesh was given with."""
+        """A mesh of JAX's of these devices, with the axis types of the given mesh."""
         return concrete_mesh(self.abstract(explicit=True), devices)
 
     @property
     def platform(self) -> str:
-        """What JAX lowers for: the platform of the devices, of those that JAX has where these are not here."""
+        """The platform for which JAX lowers: that of the devices, or of JAX's own if these are absent."""
         return self.lowered_for or self._elsewhere or str((self.devices or jax.devices())[0].platform)
 
     def is_here(self) -> bool:
@@ -113,21 +113,21 @@ class DeviceMesh:
 
     @property
     def _elsewhere(self) -> str:
-        """The platform of an abstract mesh that says what its devices are, where JAX has others; else ''."""
+        """The platform of an abstract mesh with an abstract device, if JAX has devices of another one; else ''."""
         device = None if self.kind is None else self.kind.abstract_device
         if self.devices is not None or device is None or device.platform == jax.devices()[0].platform:
             return ""
         return str(device.platform)
 
     def here(self) -> tuple[Any, ...]:
-        """The devices to run on. Raises ExecutionError where there are too few."""
+        """The devices to run on. Raises ExecutionError if there are too few."""
         if self.devices is not None:
             return self.devices
         devices = jax.devices()
         if self._elsewhere:
             raise ExecutionError(
-                f"the mesh is of {self._elsewhere} devices, but there are {devices[0].platform} devices",
-                hint="give the devices to compile for, as compile(devices=...), or a target",
+                f"the mesh has {self._elsewhere} devices, but there are {devices[0].platform} devices",
+                hint="give the devices to compile for by compile(devices=...), or give a target",
                 code=Code.OTHER_MACHINE,
             )
         if len(devices) < self.mesh.size:
@@ -144,10 +144,10 @@ class DeviceMesh:
 
 @dataclasses.dataclass(frozen=True)
 class TracedProgram:
-    """What JAX traces a function for: a mesh, and who partitions it, gspmd or XLA.
+    """A program that JAX traces: its mesh, and its partitioner, gspmd or XLA.
 
-    `has_types`: arrays over a mesh with axes of type Auto say so by their types, as with `jax.jit`. `types` is the mesh
-    with axes of type Explicit that types are over where none is around.
+    `has_types`: the types of arrays over a mesh with axes of type Auto have that mesh, as with `jax.jit`. `types` is
+    the mesh with axes of type Explicit in the types of values, if there is no mesh around.
     """
 
     mesh: DeviceMesh
@@ -156,13 +156,13 @@ class TracedProgram:
     types: AbstractMesh | None = None
 
 
-# The program that is being traced, or None. It is part of the key by which JAX keeps what it has traced.
+# The program that is being traced, or None. It is part of the key of JAX's cache of traced functions.
 PROGRAM = jax.make_user_context(None)
 
 
 @contextlib.contextmanager
 def around(program: TracedProgram, mesh: AbstractMesh | None) -> Iterator[None]:
-    """Trace for the program, in `mesh` or in none; one that `jax.set_mesh` set is out of sight meanwhile."""
+    """Trace the program inside `mesh` or without a mesh; hides the mesh of `jax.set_mesh` meanwhile."""
     with PROGRAM(program), contextlib.ExitStack() as stack:
         outer = jax.sharding.get_abstract_mesh()
         if outer != mesh and not outer.empty:
@@ -176,16 +176,16 @@ def around(program: TracedProgram, mesh: AbstractMesh | None) -> Iterator[None]:
 
 
 def device_mesh_on(mesh: MeshLike, device: Any, backend: str | None) -> DeviceMesh | None:
-    """The mesh of `jax.jit`'s arguments `device` and `backend`: the one given, of the devices of a `backend`.
+    """The mesh for `jax.jit`'s arguments `device` and `backend`: the given mesh, over the devices of `backend`.
 
-    A device, or a backend alone, is no mesh: such a function is left to JAX.
+    A device, or a backend without a mesh, gives no mesh: such a function is left to JAX.
 
-    Errors: UsageError for both, or for a device beside a mesh; ExecutionError for a backend that is not here.
+    Errors: UsageError for both, or for a device and a mesh; ExecutionError for a backend that is absent.
     """
     if device is not None and backend is not None:
         raise WrongValue("can't specify both a device and a backend for jit", hint="give one of these")
     if device is not None and mesh is not None:
-        raise WrongValue("a device was given beside a mesh or a backend", hint="give one of these")
+        raise WrongValue("a device was given in addition to a mesh or a backend", hint="give one of these")
     if backend is None:
         return None if mesh is None else device_mesh(mesh)
     try:
@@ -199,11 +199,11 @@ def device_mesh_on(mesh: MeshLike, device: Any, backend: str | None) -> DeviceMe
 
 
 def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
-    """The mesh that `mesh` means; None is the one around, as `jax.set_mesh` or `with mesh:` set it.
+    """The mesh that a user gives as `mesh`; None is the mesh around, of `jax.set_mesh` or `with mesh:`.
 
-    Taken are `jax.sharding.Mesh` and `AbstractMesh`, sizes by name (`{"x": 4, "y": 2}`), sizes (`(4, 2)` or `8`, whose
-    axes are called x, y, z, w), a NumPy array of device ids, as in the paper, and `gspmd.dialect.mesh.Mesh`. Sizes
-    may be far beyond the devices at hand: such programs can be lowered and looked at, not run.
+    It may be a `jax.sharding.Mesh` or `AbstractMesh`, sizes by name (`{"x": 4, "y": 2}`), sizes (`(4, 2)` or `8`, whose
+    axes are called x, y, z, w), a NumPy array of device ids, as in the paper, or a `gspmd.dialect.mesh.Mesh`. It may
+    have more devices than are present: such programs can be lowered and inspected, but not run.
 
     Errors: UsageError for anything else, or no mesh; AnnotationError for bad sizes or names.
     """
@@ -230,7 +230,7 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
         return DeviceMesh(_numbered(tuple(map(int, mesh)) if isinstance(mesh, Sequence) else (int(mesh),)))
     raise UsageError(
         f"a mesh cannot be made from {shown(mesh)}",
-        hint='give a jax Mesh, sizes by name as {"x": 4}, or sizes',
+        hint='give a jax Mesh, sizes by name such as {"x": 4}, or sizes',
         code=Code.MESH,
     )
 
@@ -238,7 +238,7 @@ def device_mesh(mesh: MeshLike = None) -> DeviceMesh:
 def no_mesh() -> UsageError:
     return MissingMesh(
         "there is no mesh",
-        hint='give one, as mesh={"x": 8}, or use jax.set_mesh',
+        hint='give one, such as mesh={"x": 8}, or use jax.set_mesh',
         code=Code.NO_MESH,
     )
 
@@ -257,23 +257,23 @@ def own_order(given: Any, program: DeviceMesh) -> Mesh | None:
 def make_mesh(
     axis_shapes: Sequence[int], axis_names: Sequence[str], *, devices: Sequence[Any] | None = None
 ) -> jax.sharding.Mesh | AbstractMesh:
-    """As `jax.make_mesh`, but an `AbstractMesh` where there are fewer devices: enough to partition, not to run.
+    """Like `jax.make_mesh`, but if there are fewer devices, an `AbstractMesh`: enough to partition, but not to run.
 
-    All axes are of type Auto: the partitioner decides.
+    All axes are of type Auto: they are left to the partitioner.
 
-    Errors: UsageError for shapes and names that do not match, or are no sequences.
+    Errors: UsageError for shapes and names that do not match, or are not sequences.
     """
     try:
         shapes, names = tuple(axis_shapes), tuple(axis_names)
         chosen = None if devices is None else list(devices)
     except TypeError:
         raise UsageError(
-            "sizes, names and devices of a mesh are sequences",
-            hint='give them as make_mesh((4, 2), ("x", "y"))',
+            "sizes, names and devices of a mesh have to be sequences",
+            hint='call make_mesh((4, 2), ("x", "y"))',
             code=Code.MESH,
         ) from None
     if len(shapes) != len(names):
-        raise UsageError(f"a mesh of {len(shapes)} sizes needs as many names, got {len(names)}", code=Code.MESH)
+        raise UsageError(f"a mesh of {len(shapes)} sizes needs {len(shapes)} names, got {len(names)}", code=Code.MESH)
     abstract = DeviceMesh(_mesh(tuple(zip(names, shapes, strict=True)))).abstract()
     available = jax.devices() if chosen is None else chosen
     if len(available) < abstract.size:
@@ -294,7 +294,7 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
     for name, size in axes:
         if not isinstance(name, str) or not isinstance(size, int | np.integer):
             raise UsageError(
-                f"a mesh has sizes by name, not {shown(size)} by {shown(name)}",
+                f"a mesh maps names to sizes, not {shown(name)} to {shown(size)}",
                 hint='give {"x": 4, "y": 2}',
                 code=Code.MESH,
             )
@@ -304,12 +304,12 @@ def _mesh(axes: Iterable[tuple[Any, Any]]) -> Mesh:
 
 
 def has_manual_axes() -> bool:
-    """Whether what is traced is a part of a manual computation."""
+    """Whether JAX is tracing inside a manual computation."""
     return AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types
 
 
 def mesh_around() -> DeviceMesh | None:
-    """The mesh that a function is traced over, or that `jax.set_mesh` set: with devices if these are known."""
+    """The mesh of the function that is traced, or of `jax.set_mesh`, with devices if these are known."""
     program: TracedProgram | None = PROGRAM.value
     if program is not None:
         return program.mesh
@@ -318,10 +318,10 @@ def mesh_around() -> DeviceMesh | None:
         return None
     try:
         concrete = jax.sharding.get_mesh()
-    except ValueError:  # while JAX traces, devices are not known, nor needed
+    except ValueError:  # while JAX traces, devices are neither known nor needed
         concrete = None
     if concrete is not None and concrete.shape_tuple == abstract.shape_tuple:
-        # The types of axes are those of the innermost, as `jax.sharding.auto_axes` changes them.
+        # `jax.sharding.auto_axes` changes the types of axes only in the abstract mesh.
         return dataclasses.replace(device_mesh(concrete), kind=abstract)
     return device_mesh(abstract)
 
@@ -337,7 +337,7 @@ def _of_ids(ids: np.ndarray[Any, Any]) -> DeviceMesh:
 
 
 def _numbered(shape: tuple[int, ...]) -> Mesh:
-    """Axes without names are those of the mesh around, if it has the same sizes, else they are called x, y, z, w."""
+    """A mesh of these sizes, with the axis names of the mesh around if it has the same sizes, else x, y, z, w."""
     around = jax.sharding.get_abstract_mesh()
     if not around.empty and tuple(around.axis_sizes) == shape:
         return _mesh(around.shape.items())

@@ -1,4 +1,4 @@
-"""Calls of programs that C++ dispatches, with no more around them than shows in no measurement."""
+"""Calls of programs that C++ dispatches, with a wrapper whose overhead is too small to measure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gspmd.runtime.familiar_errors import ProgramFailed
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 _Array, _flatten = jax_stages.Array, jax_stages.flatten
-Passed = list[tuple[str, Any]]  # the leaves of a call's arguments, and what errors call them
+NamedLeaves = list[tuple[str, Any]]  # the leaves of a call's arguments, each after its name in errors
 
 
 class Dispatched:
-    """Something that is called as a function of `jax.jit`, and says in the user's words what went wrong."""
+    """A callable like a function of `jax.jit`, whose errors name the user's arguments."""
 
     _dispatched: Any
-    """What `jax_stages.dispatched` returns."""
+    """The function that `jax_stages.dispatched` returned."""
     _donates: bool
 
     @property
     def pace(self) -> in_flight.StartPolicy:
-        """How often a call has to wait for the one before."""
+        """The policy by which a call waits for earlier ones."""
         return self._pace
 
     @pace.setter
@@ -35,7 +35,7 @@ class Dispatched:
         self._pace, self._due = pace, pace.due
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._donates:  # jaxlib may end the process where a donated array is gone, or is passed twice
+        if self._donates:  # jaxlib may end the process if a donated array is deleted, or is passed twice
             leaves = _flatten((args, kwargs) if kwargs else args)[0]
             for leaf in leaves:
                 if leaf.__class__ is _Array and leaf.is_deleted():
@@ -47,33 +47,33 @@ class Dispatched:
                 return self._pace.start(self._dispatched, args, kwargs)
             return self._dispatched(*args, **kwargs)
         except (JaxRuntimeError, RuntimeError, ValueError) as error:  # of a program that C++ called
-            told = explained(error, self._passed(args, kwargs))
-            if told is None:
+            explanation = explained(error, self._passed(args, kwargs))
+            if explanation is None:
                 raise
-            raise told from error
+            raise explanation from error
 
-    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Passed:
+    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NamedLeaves:
         raise NotImplementedError
 
     def _donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[bool]:
-        """Which leaves are donated."""
+        """For every leaf, whether it is donated."""
         raise NotImplementedError
 
     def _check_donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """Raise ExecutionError for arrays that are gone, or that are donated and passed twice."""
+        """Raise ExecutionError for arrays that are deleted, or that are donated and passed twice."""
         passed = self._passed(args, kwargs)
         _check_alive(passed)
         arguments.check_donated_once(self._donated(args, kwargs), [leaf for _, leaf in passed])
 
 
-def _check_alive(passed: Passed) -> None:
+def _check_alive(passed: NamedLeaves) -> None:
     for index, (path, leaf) in enumerate(passed):
         if jax_stages.is_array(leaf) and leaf.is_deleted():
             raise arguments.gone(f"argument {index} '{path}'")
 
 
-def explained(error: Exception, passed: Passed) -> Error | None:
-    """What went wrong in a call, in the user's words; None for an error that is not of a program's run."""
+def explained(error: Exception, passed: NamedLeaves) -> Error | None:
+    """The error of a call, as one that names the user's arguments; None for an error that no program's run raised."""
     if isinstance(error, Error):
         return None
     try:

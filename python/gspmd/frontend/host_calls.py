@@ -1,4 +1,4 @@
-"""Functions of Python that a program calls: one that raises an error must not leave other devices waiting for it."""
+"""Python functions that a program calls; one that raises an error must not leave other devices waiting for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Result = tuple[tuple[int, ...], np.dtype[Any]] | None  # shape and dtype; None f
 
 
 class HostCalls:
-    """The functions that JAX hands to PJRT for a lowered module, made such that they return whatever happens.
+    """The functions that JAX hands to PJRT for a lowered module, wrapped so that they always return.
 
-    Where one raises an error, the program goes on with zeros, and `check` raises after the run: on one device of many
-    an error would end the process, as soon as others have waited too long for what the device sends them. Processes
-    tell each other after a run, as the others go on with zeros, too.
+    If one raises an error, the program goes on with zeros, and `check` raises after the run: an error on one of several
+    devices would end the process once the others have waited too long for its data. Processes exchange errors after a
+    run, as all of them go on with zeros.
     """
 
     def __init__(self, module: ir.Module, functions: Sequence[Any], devices: Sequence[Any]) -> None:
@@ -45,7 +45,7 @@ class HostCalls:
                 return self._call(function, args)
             except BaseException as error:  # noqa: BLE001 - it is raised after the run
                 self._errors.append(error)
-                tokens = iter(args)  # which come first, and go out as they are
+                tokens = iter(args)  # tokens come first, and are returned unchanged
                 return tuple(next(tokens) if result is None else np.zeros(*result) for result in results)
 
         return guarded
@@ -53,13 +53,13 @@ class HostCalls:
     def check(self) -> None:
         """Raise ProgramFailed if a function raised an error since the last time, in this process or another one."""
         errors, self._errors[:] = [*self._errors], []
-        said = f"a function that the program calls raised {_told(errors[0])}" if errors else ""
-        others = processes.exchange(said, self._devices)
+        message = f"a function that the program calls raised {_error_text(errors[0])}" if errors else ""
+        others = processes.exchange(message, self._devices)
         if errors:
-            raise ProgramFailed(said) from errors[0]
-        for process, told in sorted(others.items()):
-            if told:
-                raise ProgramFailed(f"in process {process}, {told}")
+            raise ProgramFailed(message) from errors[0]
+        for process, other in sorted(others.items()):
+            if other:
+                raise ProgramFailed(f"in process {process}, {other}")
 
 
 def _called(function: Function, args: Sequence[Any]) -> Any:
@@ -70,17 +70,17 @@ def _called_on_devices(function: Function, args: Sequence[Any]) -> Any:
     return in_flight.called_by_program(jax_stages.called_with, (function, args))
 
 
-def _told(error: BaseException) -> str:
-    """An error in words that any message can have, whatever the class of the user's makes of that."""
+def _error_text(error: BaseException) -> str:
+    """The class and message of an error, in characters that any message may have; its `__str__` may fail."""
     name = type(error).__name__
     try:
         return f"{name}: {str(error).encode(errors='backslashreplace').decode()}"
-    except Exception:  # noqa: BLE001 - it cannot say what it is
+    except Exception:  # noqa: BLE001 - the user's `__str__` may raise anything
         return name
 
 
 def _results_by_index(module: ir.Module) -> dict[int, list[Result]]:
-    """What each function returns, by its number."""
+    """The results of each function, by its number."""
     found: dict[int, list[Result]] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:

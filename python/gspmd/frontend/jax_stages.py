@@ -1,10 +1,10 @@
 """JAX's stages, opened between lowering and compiling.
 
-JAX traces and lowers a function, the partitioned module takes the place of what JAX lowered, and JAX compiles, keeps
-and calls it. So all that JAX does around a program is done for ours as well: its persistent cache, logs, callbacks,
-ordered effects, mutable arrays, donation, checks for NaN, and dispatch in C++.
+JAX traces and lowers a function, the partitioned module replaces the lowered one, and JAX compiles, caches and calls
+it. So everything that JAX does around a program works for partitioned ones, too: its persistent cache, logs,
+callbacks, ordered effects, mutable arrays, donation, checks for NaN, and dispatch in C++.
 
-This module alone knows how JAX is made inside; the others use what it has here. Tested with jax 0.10 and 0.12.
+Only this module depends on JAX's internals; other modules use its interface. Tested with jax 0.10 and 0.12.
 """
 
 from __future__ import annotations
@@ -57,31 +57,31 @@ from gspmd import output
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, SourceLocation, Unsupported, shown
 from gspmd.dialect.own_attributes import PREFIX
-from gspmd.frontend.user_code import told_by_user
+from gspmd.frontend.user_code import user_errors
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 Aval = Any  # jax.core.ShapedArray or AbstractRef: shape, dtype, weak type
-PjitFunction = Any  # what `jax.jit` returns: a function whose calls C++ dispatches
+PjitFunction = Any  # a function that `jax.jit` returns, whose calls C++ dispatches
 Tracer = core.Tracer
-Array = ArrayImpl  # what arrays on devices are
+Array = ArrayImpl  # the class of arrays on devices
 flatten = tree_util.default_registry.flatten  # leaves and structure, as `jax.tree.flatten`
-# What JAX raises where a function does not fit the mesh that it is traced in, among other mistakes.
+# JAX's exceptions for a function that does not fit the mesh around, among other mistakes.
 ShardingTypeError = core.ShardingTypeError
 TRACING_ERRORS = (ValueError, TypeError, RuntimeError, AssertionError, ShardingTypeError)
 
 
 def is_tracing(leaves: Sequence[Any]) -> bool:
-    """Whether a call with these leaves is part of something that JAX traces or transforms."""
+    """Whether a call with these leaves is part of a function that JAX traces or transforms."""
     return not core.trace_state_clean() or any(isinstance(leaf, core.Tracer) for leaf in leaves)
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether it is an array of JAX's on devices, none that is being traced."""
+    """Whether the leaf is an array of JAX's on devices, not one that is being traced."""
     return type(leaf) is ArrayImpl or (isinstance(leaf, jax.Array) and not isinstance(leaf, core.Tracer))
 
 
 def is_unspecified(value: Any) -> bool:
-    """Whether it is what JAX has internally for a sharding of which nothing is said."""
+    """Whether the value is JAX's internal marker for an unspecified sharding."""
     return isinstance(value, UnspecifiedValue)
 
 
@@ -92,7 +92,7 @@ def legacy_mesh() -> jax.sharding.Mesh | None:
 
 
 def concrete_mesh(abstract: AbstractMesh, devices: Sequence[Any]) -> jax.sharding.Mesh:
-    """A mesh of these devices that JAX takes for an instance of the abstract one."""
+    """A mesh of these devices that JAX accepts as an instance of the abstract one."""
     grid = np.empty(len(devices), object)
     grid[:] = devices
     return jax.sharding.Mesh(grid.reshape(abstract.axis_sizes), abstract.axis_names, axis_types=abstract.axis_types)
@@ -101,8 +101,8 @@ def concrete_mesh(abstract: AbstractMesh, devices: Sequence[Any]) -> jax.shardin
 # ---- lowering ----
 
 
-class HeldByJax(Protocol):
-    """Type and sharding of a whole argument or result, as JAX's executable has it."""
+class TypeAndSharding(Protocol):
+    """The type and sharding of a whole argument or result of JAX's executable."""
 
     @property
     def aval(self) -> Aval: ...
@@ -113,11 +113,11 @@ class HeldByJax(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Computation:
-    """What JAX lowered: a module and what JAX knows of its arguments and results.
+    """A function that JAX lowered: its module, and JAX's data on its arguments and results.
 
-    `@main` takes a token for each of `ordered_effects`, then `const_args`, those of the leaves that are used, and the
-    contents of mutable arrays; it returns tokens, results, and new contents. `split_calls` are what its custom calls of
-    `jax.experimental.custom_partitioning` name by their numbers.
+    `@main` takes a token for each of `ordered_effects`, then `const_args`, the leaves that are used, and the contents
+    of mutable arrays; it returns tokens, results, and new contents. `split_calls` are the functions of its custom calls
+    of `jax.experimental.custom_partitioning`, which refer to them by number.
     """
 
     lowering: Any
@@ -130,18 +130,18 @@ class Computation:
 
     @functools.cached_property
     def module(self) -> ir.Module:
-        """The module that JAX lowered, of static shapes; it is JAX's own and must not be changed."""
+        """The module that JAX lowered, with static shapes; it is JAX's own and must not be changed."""
         poly = self._args.get("shape_poly_state")
         module: ir.Module = self.lowering.stablehlo()
         return mlir.refine_polymorphic_shapes(module) if poly is not None and poly.uses_dim_vars else module
 
     def is_for(self, platform: str) -> bool:
-        """Whether it was lowered for a platform."""
+        """Whether it was lowered for this platform."""
         return platform in self.lowering._platforms
 
     @property
     def name(self) -> str:
-        """What JAX calls the function, as in the names of its files."""
+        """JAX's name for the function, which also occurs in file names."""
         return str(self.lowering._name)
 
     @property
@@ -150,7 +150,7 @@ class Computation:
 
     @property
     def in_avals(self) -> Sequence[Aval]:
-        """One for each argument of `@main` that is no token."""
+        """The types of the arguments of `@main`, without tokens."""
         found: Sequence[Aval] = self._args["global_in_avals"]
         return found
 
@@ -161,29 +161,29 @@ class Computation:
 
     @property
     def const_args(self) -> Sequence[Any]:
-        """Arrays around the function that JAX passes as its first arguments."""
+        """The arrays over which the function closes, which JAX passes as its first arguments."""
         found: Sequence[Any] = self.lowering.const_args
         return found
 
     def typed_results(self) -> list[tuple[NamedSharding | None, Aval]]:
-        """What JAX knows of the results by their types, where axes of the mesh are of type Explicit, else None."""
+        """The shardings in the types of results, if axes of the mesh are of type Explicit, else None; and the types."""
         found = zip(self._args["out_shardings"], self.out_avals, strict=True)
         return [(s if isinstance(s, NamedSharding) else _explicit(aval), aval) for s, aval in found]
 
     @property
     def refs(self) -> Sequence[jax.Ref]:
-        """The mutable arrays that the function closes over."""
+        """The mutable arrays over which the function closes."""
         mut = self._args["mut"]
         return () if mut is None else mut.in_mut
 
     @property
     def host_callbacks(self) -> Sequence[Any]:
-        """The functions of Python that the module calls by their numbers."""
+        """The Python functions that the module calls, by number."""
         found: Sequence[Any] = self._args["host_callbacks"]
         return found
 
     def kept_leaves(self) -> list[int]:
-        """Which leaves are arguments of `@main`: all that are used, in order."""
+        """The leaves that are arguments of `@main`: all that are used, in order."""
         first = len(self.const_args)
         return sorted(index - first for index in self._args["kept_var_idx"] if index >= first)
 
@@ -196,12 +196,12 @@ class Computation:
         self,
         module: ir.Module,
         devices: Sequence[Any],
-        inputs: Sequence[HeldByJax],
-        outputs: Sequence[HeldByJax],
+        inputs: Sequence[TypeAndSharding],
+        outputs: Sequence[TypeAndSharding],
         host_callbacks: Sequence[Any],
         compiler_options: Mapping[str, Any] | None = None,
     ) -> Any:
-        """JAX's executable of a partitioned module, which calls these functions of Python.
+        """JAX's executable of a partitioned module, which calls these Python functions.
 
         Errors: those of PJRT.
         """
@@ -231,12 +231,12 @@ class Computation:
             tuple(devices),
             **args,
         )
-        with config.use_shardy_partitioner(True):  # which takes our manual computation apart
+        with config.use_shardy_partitioner(True):  # which inlines gspmd's manual computation
             return lowering.compile()
 
 
 def make_lowered(own: stages.Lowered, lowered: stages.Lowered) -> None:
-    """Let one of JAX's stages have what JAX lowered."""
+    """Initialize a stage with a function that JAX lowered."""
     stages.Lowered.__init__(
         own,
         lowered._lowering,
@@ -249,7 +249,7 @@ def make_lowered(own: stages.Lowered, lowered: stages.Lowered) -> None:
 
 
 def make_compiled(compiled: stages.Compiled, lowered: Any, executable: Any) -> None:
-    """Let one of JAX's stages, which comes from what JAX lowered, have this executable."""
+    """Initialize a stage of a lowered function with this executable."""
     stages.Compiled.__init__(
         compiled,
         executable,
@@ -263,12 +263,12 @@ def make_compiled(compiled: stages.Compiled, lowered: Any, executable: Any) -> N
 
 
 def types_of(args_info: Any) -> Any:
-    """What JAX traced a function with, of what its stages say of the arguments."""
+    """The types with which JAX traced a function, from the `args_info` of its stages."""
     return jax.tree.map(lambda info: info._aval, args_info)
 
 
 class Unserializable:
-    """In the place of what JAX pickles of an executable, where JAX alone could not use it: raises `error`."""
+    """Stands for an executable that JAX must not pickle, as JAX alone could not use it: pickling raises `error`."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -278,13 +278,13 @@ class Unserializable:
 
 
 def input_layouts(executable: Any) -> Sequence[Any]:
-    """The layouts that an executable wants its arguments in, constants included; None for the usual one."""
+    """The layouts of an executable's arguments, constants included; None for the usual one."""
     found: Sequence[Any] = executable._dispatch_in_layouts
     return found
 
 
 def refuse_to_serialize(executable: Any, error: Exception) -> None:
-    """Let `jax.experimental.serialize_executable.serialize` raise `error` for an executable."""
+    """Make `jax.experimental.serialize_executable.serialize` raise `error` for an executable."""
     executable._unloaded_executable = Unserializable(error)
 
 
@@ -295,7 +295,7 @@ def _explicit(aval: Aval) -> NamedSharding | None:
 
 
 def layout_mode(layout: Any, aval: Aval) -> str:
-    """How a module says the layout that the user wants of a value."""
+    """The text of a module's attribute for a layout."""
     return str(mlir._to_xla_layout(layout, aval))
 
 
@@ -304,9 +304,9 @@ def _at(aval: Aval, sharding: Any) -> Aval:
 
 
 class TracedFunction(stages.Traced):
-    """A traced function with a `lower` of its own; for platforms that are named, it lowers what `exported` traces.
+    """A traced function with its own `lower`; for given platforms, it lowers the function that `exported` traces.
 
-    `placed` returns what the results are, a pytree, with the shardings that the user said.
+    `placed` adds the user's shardings to the pytree of result shapes.
     """
 
     def __init__(
@@ -326,9 +326,9 @@ class TracedFunction(stages.Traced):
 
 
 class LoweredByJax(stages.Lowered):
-    """A function without a mesh, lowered by JAX for one device: there is nothing to partition, nor to ask of that.
+    """A function without a mesh, lowered by JAX for one device: there is nothing to partition.
 
-    `error` makes what is raised where that is asked for.
+    Attributes of partitioned functions raise the result of `error`.
     """
 
     def __init__(self, lowered: stages.Lowered, error: Callable[[], Exception]) -> None:
@@ -347,18 +347,18 @@ _OF_PARTITIONED = frozenset(
 )
 
 
-# Primitives whose lowering asks how many devices the program has.
+# Primitives whose lowering depends on the number of devices.
 _COUNTING_DEVICES = frozenset({"call_exported"})
-# Those that need the devices themselves. Others that say so are calls of `custom_partitioning`, or are lowered to some,
-# as those of libraries are.
+# Primitives whose lowering needs the devices themselves. Others that are registered so are calls of
+# `custom_partitioning`, or are lowered to such calls, as in libraries.
 _NEEDING_DEVICES = frozenset({"io_callback", "pure_callback"})
 
 
 def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> tuple[Any, Computation]:
-    """JAX's `Lowered` of a traced function, whose values are whole, and what it is made of.
+    """JAX's `Lowered` of a traced function, with whole values, and its `Computation`.
 
-    JAX lowers it as for one device, where it allows most: effects in any order, donation to a named result. Only
-    where the function has operations that ask, JAX is told of the mesh's devices, which need not be here.
+    JAX lowers it as for one device, with the fewest restrictions: effects in any order, donation to a named result.
+    JAX gets the devices of the mesh, which may be absent, only if the function has operations that need them.
 
     Errors: those of JAX.
     """
@@ -392,7 +392,7 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
             except ValueError as error:
                 if "different from the lowering platform" not in str(error):
                     raise
-                # It calls Python, for which JAX needs a device. What is here suffices to partition it.
+                # It calls Python, for which JAX needs a device. Those present suffice to partition it.
                 lowered = lowered_for(jax.default_backend())
     except Error as error:  # of a rule
         raise error.at(_place_of(calls.current, jaxpr)) from None
@@ -400,7 +400,7 @@ def lower(traced: Any, mesh: jax.sharding.Mesh | AbstractMesh, platform: str) ->
 
 
 def _anywhere(argument: Any) -> Any:
-    """What JAX knows of an argument, without the devices that it is on; those of axes of type Explicit are types."""
+    """An argument's data without its devices; a sharding over axes of type Explicit is part of the type, and stays."""
     sharding = argument.sharding
     if not isinstance(sharding, NamedSharding) or AxisType.Explicit in sharding.mesh.axis_types:
         return argument
@@ -412,16 +412,16 @@ _CALLBACKS: Any = {
     callback.io_callback_p: callback.io_callback_lowering,
     debugging.debug_callback_p: debugging.debug_callback_lowering,
 }
-# The values that the function of Python is called with that runs in this thread.
+# The arguments of the Python function that runs in this thread.
 _passed = threading.local()
 
 
 def called_with(function: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """What a function of Python in `Computation.host_callbacks` returns, with the values of its arrays at hand.
+    """Call a Python function in `Computation.host_callbacks`, with the values of its arrays available on the host.
 
-    JAX puts what PJRT passes on a device, and looks at it there: where it is large and not aligned, or its numbers are
-    smaller than a byte, one of a few threads copies it. On CPUs, all of these may wait already for what the function
-    returns: each for another device that takes part in a collective.
+    JAX puts the arguments from PJRT on a device, and reads them there. If an array is large and not aligned, or its
+    elements are smaller than a byte, one of a few threads copies it. On CPUs, all of these threads may already wait for
+    the function's result, each for another device of a collective.
     """
     _passed.values = [_aligned(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
     try:
@@ -430,11 +430,11 @@ def called_with(function: Callable[..., Any], args: Sequence[Any]) -> Any:
         _passed.values = []
 
 
-_ALIGNMENT = 64  # bytes; what is aligned so, a CPU device uses as it is
+_ALIGNMENT = 64  # bytes; a CPU device uses arrays with this alignment without a copy
 
 
 def _aligned(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array, or a copy of it, aligned and in memory of its own."""
+    """The array if it is aligned and owns its memory, else such a copy."""
     if value.flags.owndata and value.flags.c_contiguous and value.ctypes.data % _ALIGNMENT == 0:
         return value
     memory = np.empty(value.nbytes + _ALIGNMENT, np.uint8)
@@ -445,7 +445,7 @@ def _aligned(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _lower_callback(rule: Any, context: Any, *values: Any, callback: Callable[..., Any], **given: Any) -> Any:
-    """Lower it as JAX does, with the values of arrays at hand that `called_with` has."""
+    """Lower a callback as JAX does, with the host values of arrays that `called_with` has."""
 
     def called(*arrays: Any) -> Any:
         passed = getattr(_passed, "values", [])
@@ -459,7 +459,7 @@ def _lower_callback(rule: Any, context: Any, *values: Any, callback: Callable[..
 
 
 def _device_of(mesh: jax.sharding.Mesh | AbstractMesh, platform: str) -> contextlib.AbstractContextManager[Any]:
-    """What calls of Python are lowered for asks the client of a device, which is that of the mesh if it has one."""
+    """Makes a device of the mesh the default one: lowering callbacks uses the client of the default device."""
     device = None if isinstance(mesh, AbstractMesh) else mesh.devices.flat[0]
     return contextlib.nullcontext() if device is None or device.platform != platform else jax.default_device(device)
 
@@ -471,7 +471,7 @@ def _for_one_device_only(jaxpr: Any) -> bool:
 
 
 def open_jaxpr(jaxpr: Any) -> Any:
-    """The jaxpr in a closed one; newer versions of JAX have no difference."""
+    """The jaxpr in a closed one; newer versions of JAX do not distinguish them."""
     return getattr(jaxpr, "jaxpr", jaxpr)
 
 
@@ -488,7 +488,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class DiskCache:
-    """JAX's persistent cache, for entries of ours: their names begin with `gspmd-`.
+    """JAX's persistent cache, for gspmd's entries: their names begin with `gspmd-`.
 
     Errors: those of the file system, and of libraries for remote ones.
     """
@@ -499,14 +499,14 @@ class DiskCache:
         return self.cache.get(key)
 
     def put(self, key: str, data: bytes) -> None:
-        """Write an entry, in one step, or where JAX limits the size of the folder, in its way, under its lock."""
+        """Write an entry atomically; by JAX's own cache, under its lock, if that limits the size of the folder."""
         if self.cache.eviction_enabled or "://" in str(self.cache.path):
             self.cache.put(key, data)
         else:
             output.write(self._path(key), data)
 
     def remove(self, key: str) -> None:
-        """Make room for another entry of this name, which JAX would not write."""
+        """Remove an entry, as JAX would not overwrite it."""
         with contextlib.suppress(OSError):
             self._path(key).unlink()
 
@@ -515,25 +515,25 @@ class DiskCache:
 
 
 def disk_cache(client: Any) -> DiskCache | None:
-    """JAX's persistent cache, if it is on for programs of a client. Errors: as above."""
+    """JAX's persistent cache, if it is on for programs of a client. Errors: as of `DiskCache`."""
     if not compilation_cache.is_cache_used(client):
         return None
     cache = compilation_cache._get_cache(client)
-    # One that verifies what is in it compiles everything once more.
+    # A cache that verifies its entries compiles everything once more, and is not used.
     return DiskCache(cache) if isinstance(cache, LRUCache) else None
 
 
-# ---- calls that functions of Python split ----
+# ---- calls that Python functions split ----
 
 
 @dataclasses.dataclass(frozen=True)
 class FunctionsOfCall:
-    """The functions that split a call of `jax.experimental.custom_partitioning`, which the user calls `name`.
+    """The functions that split a call of `jax.experimental.custom_partitioning`; the user's function is `name`.
 
-    The call names them by their `number`.
-    `static_args` go before their other arguments, and `in_tree` and `out_tree` are the pytrees of these. `platforms`
-    are what the call is lowered for. Without `decode_shardings`, shardings are no `NamedSharding`s. Static arguments
-    are the same if they are one object: 1, 1.0 and True are equal, and mean other programs.
+    The call refers to them by `number`. They take `static_args` before their other arguments; `in_tree` and `out_tree`
+    are the pytrees of arguments and results. The call is lowered for `platforms`. Without `decode_shardings`, shardings
+    are `GSPMDSharding`s. Static arguments are compared by identity, since 1, 1.0 and True are equal, but may give
+    different programs.
     """
 
     name: str
@@ -550,9 +550,9 @@ class FunctionsOfCall:
 
 
 class _CallLowering:
-    """Lowers calls as JAX does, for a mesh of which no device need be here, and keeps their functions.
+    """Lowers calls as JAX does, for a mesh whose devices may be absent, and records their functions.
 
-    Equal functions have one number, so that calls in layers that repeat are alike.
+    Equal functions have the same number, so that calls in repeated layers are equal.
     """
 
     def __init__(self, mesh: jax.sharding.Mesh | AbstractMesh) -> None:
@@ -574,7 +574,7 @@ class _CallLowering:
         return self._split(functions, sharding_rule, values, taken, made).results
 
     def inspect(self, context: Any, value: Any, *, callback: Callable[..., None]) -> Sequence[Any]:
-        """`jax.debug.inspect_array_sharding`: a call that does nothing, and is split as the value that it is of."""
+        """`jax.debug.inspect_array_sharding`: a call without effect that gets the sharding of its operand."""
         if self._is_on_one_device(context):
             callback(NamedSharding(self._mesh, PartitionSpec()))
             return ()
@@ -605,13 +605,13 @@ class _CallLowering:
         return ()
 
     def _is_on_one_device(self, context: Any) -> bool:
-        """Whether the call is part of a manual computation over all of the mesh."""
+        """Whether the call is part of a manual computation over the whole mesh."""
         axes = context.module_context.axis_context
         mesh, held = (axes.mesh, axes.manual_axes) if isinstance(axes, SPMDAxisContext) else (self._mesh, ())
         return all(name in held for name, size in mesh.shape.items() if size > 1)
 
     def _split(self, functions: FunctionsOfCall, rule: Any, values: Any, taken: Any, made: Any) -> ir.OpView:
-        """A call that names its functions by their number."""
+        """A call that refers to its functions by number."""
         from gspmd.transforms.ops.custom_rules import CUSTOM_PARTITIONING, RULE
 
         if functions not in self.found:
@@ -624,7 +624,7 @@ class _CallLowering:
 
 
 def _place_of(call: Any, jaxpr: Any) -> SourceLocation | None:
-    """Where the user calls what has this jaxpr."""
+    """The location where the user calls the function with this jaxpr."""
     for equation in equations(jaxpr):
         frame = source_info_util.user_frame(equation.source_info.traceback)
         if equation.params.get("call") is call and frame is not None:
@@ -638,11 +638,11 @@ def _type_of(aval: Aval) -> ir.Type:
 
 
 def _rule_of_call(functions: FunctionsOfCall, rule: Any, mesh: Any, operands: Any, results: Any) -> ir.Attribute:
-    """The attribute for a rule of the user's: text, JAX's value, or a function that makes one of these.
+    """The attribute for a user's rule: a text, JAX's value, or a function that returns one of these.
 
-    Errors: AnnotationError for a rule that does not fit the call, and for whatever the function raises.
+    Errors: AnnotationError for a rule that does not fit the call, and for exceptions of the function.
     """
-    with told_by_user(f"the sharding rule of '{functions.name}'", Code.RULE):
+    with user_errors(f"the sharding rule of '{functions.name}'", Code.RULE):
         if callable(rule) and not isinstance(rule, SdyShardingRule):
             rule = rule(*functions.static_args, mesh, operands, results)
         more: dict[str, Any] = {}
@@ -656,33 +656,33 @@ def _rule_of_call(functions: FunctionsOfCall, rule: Any, mesh: Any, operands: An
 
 
 def sharding_for(functions: FunctionsOfCall, sharding: NamedSharding, rank: int) -> jax.sharding.Sharding:
-    """A sharding as the functions of a call expect it."""
+    """A sharding in the class that the functions of a call expect."""
     if functions.decode_shardings or isinstance(sharding.mesh, AbstractMesh):
         return sharding
     return GSPMDSharding(tuple(sharding.mesh.devices.flat), sharding._to_xla_hlo_sharding(rank))
 
 
 def devices_in_hlo(sharding: Any) -> tuple[Any, ...]:
-    """The devices of a sharding that is in XLA's words alone, in the order of these; none for any other."""
+    """The devices of a `GSPMDSharding`, in order; empty for any other sharding."""
     return tuple(sharding._device_assignment) if isinstance(sharding, GSPMDSharding) else ()
 
 
 def hlo_text(sharding: jax.sharding.Sharding, rank: int) -> str:
-    """XLA's words for a sharding of JAX's."""
+    """A sharding of JAX's in XLA's notation."""
     return str(sharding._to_xla_hlo_sharding(rank))
 
 
 def lower_for_device(fun: Callable[..., Any], args: Any, mesh: Any, platforms: Sequence[str]) -> tuple[list[Aval], str]:
-    """What a function of one device of the mesh returns for such arguments, and the text of its module.
+    """The result types of a per-device function for these arguments, and the text of its module.
 
-    It may communicate along the axes of the mesh, by their names.
+    It may use collectives along the named axes of the mesh.
     """
     axes = list(mesh.shape.items())
     with jax.sharding.use_abstract_mesh(empty_abstract_mesh), any_functions():
         jaxpr = jax.make_jaxpr(fun, axis_env=axes)(*args)
         if any(equation.primitive.name.endswith("_callback") for equation in equations(jaxpr)):
             raise Unsupported(
-                "calls Python in the function of one device that 'partition' returned",
+                "calls Python in the per-device function that 'partition' returned",
                 hint="call it outside of the custom_partitioning",
                 code=Code.HOST,
             )
@@ -699,9 +699,9 @@ _any_functions = contextvars.ContextVar("any_functions", default=False)
 
 @contextlib.contextmanager
 def any_functions() -> Iterator[None]:
-    """Trace calls of `jax.experimental.custom_partitioning` with what each of them has.
+    """Trace calls of `jax.experimental.custom_partitioning` with either rules or functions.
 
-    JAX takes rules alone in programs for Shardy, and in others functions alone that infer shardings.
+    JAX itself takes only rules in programs for Shardy, and only functions that infer shardings in others.
     """
     before = _any_functions.set(True)
     try:
@@ -731,18 +731,18 @@ _generation: Callable[[], object] = util.cache(max_size=1, trace_context_in_key=
 
 
 def generation_of_caches() -> object:
-    """An object that is another one after `jax.clear_caches()`."""
+    """An object that `jax.clear_caches()` replaces by another one."""
     return _generation()
 
 
 def dispatched(
     name: str, fun: Callable[..., Any], cache_miss: Callable[..., Any], like: PjitFunction | None = None
 ) -> PjitFunction:
-    """A function that C++ dispatches as one of `jax.jit`; `cache_miss` is called for arguments of a new kind.
+    """A function that C++ dispatches like one of `jax.jit`; `cache_miss` is called for arguments of a new kind.
 
-    `cache_miss` returns the results, what C++ has to know to call the program itself or None, and False. `like` is a
-    function of `jax.jit` with the same static arguments, if there are any. `fun` is what is called in its place under
-    `jax.disable_jit`, and where JAX looks for the NaN that a result has.
+    `cache_miss` returns the results, the data by which C++ calls the program itself or None, and False. `like` is a
+    function of `jax.jit` with the same static arguments, if there are any. `fun` is called instead under
+    `jax.disable_jit`, and when JAX searches for the source of a NaN.
     """
     info = None if like is None else like._jit_info
     call = _jax.pjit(
@@ -761,13 +761,13 @@ def dispatched(
 
 
 def call_of_new_kind(function: PjitFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any, bool]:
-    """What a function of `jax.jit` returns where C++ does not know what to do, as `cache_miss` of `dispatched` does."""
+    """Call a function of `jax.jit` with arguments of a new kind; returns the same as `cache_miss` of `dispatched`."""
     found: tuple[Any, Any, bool] = function._cache_miss(*args, **kwargs)
     return found
 
 
 def fast_call(executable: Any, const_args: Sequence[Any], leaves: Sequence[Any], results: Any) -> Any:
-    """What C++ has to know to call the program by itself the next time; None where Python has something to do."""
+    """The data by which C++ calls the program itself the next time; None if Python code has to run."""
     if executable._mut is not None or checks_keys():
         return None
     flat, tree = jax.tree.flatten(results)
@@ -775,18 +775,18 @@ def fast_call(executable: Any, const_args: Sequence[Any], leaves: Sequence[Any],
 
 
 def place_constants(executable: Any, const_args: Sequence[Any]) -> Sequence[Any]:
-    """Bring the arrays that the function closes over to the devices."""
+    """Put the arrays over which the function closes on the devices."""
     placed: Sequence[Any] = executable.shard_const_args(const_args)
     return placed
 
 
 def checks_keys() -> bool:
-    """Whether JAX is to find random keys that are used twice."""
+    """Whether JAX checks for random keys that are used twice."""
     return bool(config.debug_key_reuse.value)
 
 
 def checking_keys(jaxpr: Any, run: Callable[..., list[Any]], leaves: Sequence[Any]) -> list[Any]:
-    """What `run` returns of the leaves of a traced function's arguments, of which none is a random key used before."""
+    """Call `run` with the leaves of a traced function's arguments, after a check that no random key was used before."""
     from jax.experimental.key_reuse import _core
 
     results: list[Any] = _core.call_impl_with_key_reuse_checks(pjit.jit_p, run, *leaves, jaxpr=jaxpr)
@@ -795,15 +795,15 @@ def checking_keys(jaxpr: Any, run: Callable[..., list[Any]], leaves: Sequence[An
 
 @contextlib.contextmanager
 def found_nan(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """Where JAX finds a NaN that it is to look for, call `fun` operation by operation, which raises where it arises."""
+    """If JAX finds a NaN in a result inside, run `fun` operation by operation, which raises at its source."""
     try:
         yield
     except api_util.InternalFloatingPointError as error:
         api_util.maybe_recursive_nan_check(error, fun, args, kwargs)
 
 
-def place_refs(refs: Iterable[tuple[Any, HeldByJax]]) -> None:
-    """Bring the contents of mutable arrays to where the program changes them; what is none is left alone."""
+def place_refs(refs: Iterable[tuple[Any, TypeAndSharding]]) -> None:
+    """Reshard the contents of mutable arrays as the program needs them; other arguments are unchanged."""
     for ref, value in refs:
         if isinstance(ref, jax.Ref):
             content = ref._refs._buf
@@ -812,6 +812,6 @@ def place_refs(refs: Iterable[tuple[Any, HeldByJax]]) -> None:
 
 
 def call(executable: Any, const_args: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-    """Run the program on leaves of the function's arguments, also those that are not used."""
+    """Run the program on all leaves of the function's arguments, including unused ones."""
     results: list[Any] = executable.unsafe_call(*const_args, *leaves)
     return results

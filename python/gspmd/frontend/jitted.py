@@ -37,21 +37,21 @@ from gspmd.frontend.device_mesh import (
     has_manual_axes,
     no_mesh,
 )
-from gspmd.frontend.dispatching import Dispatched, Passed
+from gspmd.frontend.dispatching import Dispatched, NamedLeaves
 from gspmd.frontend.lowered import Compiled, Lowered, not_here
 from gspmd.frontend.mesh_search import FoundMesh, check_legacy_mesh, find_mesh, mesh_inside, on_one_device
 from gspmd.frontend.value_shardings import (
-    NOTHING,
-    Given,
+    NO_SPEC,
+    ValueSpecs,
     check_devices,
     check_specs,
     given_shardings,
     left_open,
     named_shardings,
     shardings,
+    spec_of_array,
+    spec_of_ref,
     specs_in,
-    wanted_by_array,
-    wanted_by_ref,
     with_shardings,
     without_hlo,
 )
@@ -65,7 +65,7 @@ source_info_util.register_exclusion(__file__)  # no part of what the user's func
 Names = str | Iterable[str] | None
 Numbers = int | Sequence[int] | None
 _OPTIONS = set(inspect.signature(api.partition).parameters) - {"program", "num_partitions"}
-# What JAX traces depends on these, too; they may be changed between calls.
+# JAX's traces also depend on these settings, which may change between calls.
 _SETTINGS = (
     "jax_enable_x64",
     "jax_default_matmul_precision",
@@ -75,8 +75,8 @@ _SETTINGS = (
     "jax_use_shardy_partitioner",
     "jax_debug_nans",
 )
-# One of these is in what JAX says where a function does not fit the mesh that it is traced in; the last is in types
-# over axes of type Explicit, as in `float32[16@data]`.
+# JAX's errors for a function that does not fit the mesh around match this; "@" occurs in types over axes of type
+# Explicit, such as `float32[16@data]`.
 _OF_MESHES = re.compile(r"\bmesh(es)?\b|shard|\bspecs?\b|_specs\b|partitionspec|explicit|@", re.IGNORECASE)
 
 
@@ -102,25 +102,26 @@ def jit(
 ) -> Any:
     """Like `jax.jit`, but gspmd partitions the function over `mesh`, and PJRT runs it on the mesh's devices.
 
-    `mesh` is a jax Mesh or AbstractMesh, sizes by name (`{"x": 4, "y": 2}`), or sizes. By default it is the one of
-    `jax.set_mesh`, else of the shardings given, else of the arrays passed, else of `with mesh:`, else of the
+    `mesh` is a jax Mesh or AbstractMesh, sizes by name (`{"x": 4, "y": 2}`), or sizes. The default is the mesh of
+    `jax.set_mesh`, else of the given shardings, else of the arrays passed, else of `with mesh:`, else of the
     function's own `jax.shard_map`s and constraints. `in_shardings` and `out_shardings` are pytrees, or prefixes of
-    these, of `PartitionSpec`, `NamedSharding`, `Format`, or None: of an argument then, what a sharded array comes
-    with, else what propagation finds. Shardings need not divide. Inside the function, `gspmd.mesh_split`,
-    `gspmd.annotate` and `jax.lax.with_sharding_constraint` annotate values. The other arguments of `jax.jit` are as
-    there; `compiler_options` are XLA's own. With devices of several processes, each must compile the function within
-    `timeout_s` seconds of the others. `shardings="search"` lets `gspmd.search` find the shardings that are not given; a
-    dictionary is its options, as `{"time_limit_s": 10}`. Further keyword arguments are those of `gspmd.partition`;
-    `target` may also say where to run, as `tpu` or `cpu`; where it names no hardware, that of the mesh is looked up.
+    these, of `PartitionSpec`, `NamedSharding`, `Format`, or None. None stands for the sharding of an array that is
+    passed as the argument, else for the one that propagation finds. Shardings need not divide. Inside the function,
+    `gspmd.mesh_split`, `gspmd.annotate` and `jax.lax.with_sharding_constraint` annotate values. The other arguments are
+    those of `jax.jit`; `compiler_options` are XLA's own. With devices of several processes, each process must compile
+    the function within `timeout_s` seconds of the others. With `shardings="search"`, `gspmd.search` finds the shardings
+    that are not given; a dictionary has its options, such as `{"time_limit_s": 10}`. Further keyword arguments are
+    those of `gspmd.partition`. `target` may also be the platform to run on, such as `tpu` or `cpu`; if it names no
+    hardware, gspmd looks up that of the mesh.
 
-    The result, called, returns jax.Arrays, or `gspmd.ShardedArray`s where shards are uneven, which JAX cannot hold. It
-    has `trace`, `lower`, `eval_shape` and `clear_cache` as functions of `jax.jit` have. `lower(*args)` has
-    `partitioned` and `compile()`, which also compiles for a `target` or a mesh that is a topology, as `tpu:v5p:8x8x8`;
-    functions for these cannot be called. Called while JAX traces or transforms another function, it is what `jax.jit`
-    of the annotated function is; within a function of `gspmd.jit` it becomes part of that one.
+    The function that `jit` makes returns jax.Arrays, or `gspmd.ShardedArray`s if shards are uneven, which JAX does not
+    support. It has `trace`, `lower`, `eval_shape` and `clear_cache`, as functions of `jax.jit` have. `lower(*args)` has
+    `partitioned` and `compile()`, which also compiles for a `target` or mesh that is a topology, such as
+    `tpu:v5p:8x8x8`; functions for these cannot be called. While JAX traces or transforms another function, it behaves
+    like `jax.jit` of the annotated function; inside a function of `gspmd.jit`, it becomes a part of that function.
 
-    Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; what
-    `gspmd.partition` and `gspmd.compile` raise.
+    Errors: UsageError for a mesh or sharding that cannot be read and for arguments that do not fit; those of
+    `gspmd.partition` and `gspmd.compile`.
     """
     given = {name: value for name, value in locals().items() if name not in ("fun", "options")} | options
     if fun is None:
@@ -135,7 +136,7 @@ def jit(
             code=Code.UNKNOWN_OPTION,
         )
     if not (shardings in (None, "search") or isinstance(shardings, Mapping)):
-        raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or options of it", code=Code.BAD_VALUE)
+        raise UsageError(f"shardings is {shown(shardings)}, expected 'search' or its options", code=Code.BAD_VALUE)
     parameters = Parameters.of(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     in_shardings = without_hlo(in_shardings, "in_shardings")
     out_shardings = without_hlo(out_shardings, "out_shardings")
@@ -157,7 +158,7 @@ def jit(
 
 
 def _also(kind: type[Exception]) -> type[UsageError]:
-    """An error that is caught as what JAX raises, too."""
+    """A UsageError that is also of the class that JAX raises."""
     return type(UsageError.__name__, (UsageError, kind), {})
 
 
@@ -179,7 +180,7 @@ class Jitted(Dispatched):
         search: Any,
         place: Mapping[str, Any],
     ) -> None:
-        # What an object that can be called has besides is its own.
+        # The attributes of a callable object are not copied.
         functools.update_wrapper(self, fun, updated=("__dict__",) if isinstance(fun, types.FunctionType) else ())
         self._made_of: dict[str, Any] = {}
         self._search: Mapping[str, Any] | None = search
@@ -196,7 +197,7 @@ class Jitted(Dispatched):
             "inline": inline,
         }
         self._inner: Any = jax.jit(fun, **self._settings)
-        # By kinds of arguments; each keeps what it was compiled to. None for what is left to JAX.
+        # By kinds of arguments; each caches its executables. None for a function that is left to JAX.
         self._lowered: dict[Any, Lowered | None] = {}
         self._generation = jax_stages.generation_of_caches()
         self._open_leaves: dict[Any, Sequence[bool]] = {}  # by pytrees of arguments
@@ -205,7 +206,7 @@ class Jitted(Dispatched):
             self._name, weakly(self._by_operations), weakly(self._call_of_new_kind), self._inner
         )
 
-    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Passed:
+    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NamedLeaves:
         call = bind(self._parameters, args, kwargs)
         return list(zip(call.paths(self._parameters), call.leaves, strict=True))
 
@@ -213,7 +214,7 @@ class Jitted(Dispatched):
         return bind(self._parameters, args, kwargs).donated(self._parameters)
 
     def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
-        """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
+        """Called by C++ for arguments of a new kind; returns the results, and the data for the next such call."""
         call = bind(self._parameters, args, kwargs)
         if jax_stages.is_tracing(call.leaves):
             self._parameters.check(self._name, args, kwargs)
@@ -240,13 +241,13 @@ class Jitted(Dispatched):
         return compiled
 
     def _lowered_for(self, call: BoundCall, found: FoundMesh | None) -> Lowered | None:
-        """The function lowered for arguments of these kinds, once; None where no mesh is anywhere."""
+        """The function lowered for arguments of these kinds, once; None if there is no mesh at all."""
         generation = jax_stages.generation_of_caches()
         if generation is not self._generation:
             self._lowered.clear()
             self._generation = generation
         settings = [getattr(jax.config, name) for name in _SETTINGS]
-        alone = found is None and self._is_alone(call.leaves)
+        without_mesh = found is None and self._is_for_one_device(call.leaves)
         if self._place and jax_stages.legacy_mesh() is not None:
             raise WrongValue(
                 "Mesh context manager should not be used with jit when backend or device is also specified as an "
@@ -254,9 +255,9 @@ class Jitted(Dispatched):
                 hint="leave one of these out",
             )
         kinds = kinds_of(call.leaves, self._come_split(call))
-        key = (found, alone, call.key, kinds, jax_stages.legacy_mesh(), *settings)
+        key = (found, without_mesh, call.key, kinds, jax_stages.legacy_mesh(), *settings)
         if key not in self._lowered:
-            self._lowered[key] = None if alone else self._lower(found, call)
+            self._lowered[key] = None if without_mesh else self._lower(found, call)
         return self._lowered[key]
 
     def _check_here(self, mesh: DeviceMesh | None) -> None:
@@ -267,7 +268,7 @@ class Jitted(Dispatched):
             raise not_here(f"'{self._name}'", target)
 
     def _by_operations(self, *args: Any, **kwargs: Any) -> Any:
-        """The function itself, as it runs under `jax.disable_jit` and where JAX looks for a NaN."""
+        """The function itself, as it runs under `jax.disable_jit`, and when JAX searches for the source of a NaN."""
         call = bind(self._parameters, args, kwargs)
         found = self._find_mesh(call.leaves)
         with contextlib.nullcontext() if found is None else found.mesh.around_operations(), jax_stages.any_functions():
@@ -280,7 +281,7 @@ class Jitted(Dispatched):
         return f"<gspmd.jit of {self._fun!r}>"
 
     def __reduce__(self) -> Any:
-        """As it was made; one that is found in its module by its name is found there again."""
+        """Its name, if it is found by that in its module, else the arguments of `jit`."""
         module, name = getattr(self, "__module__", None), getattr(self, "__qualname__", "")
         if module != "__main__" and getattr(sys.modules.get(module or ""), name, None) is self:
             return name
@@ -295,7 +296,7 @@ class Jitted(Dispatched):
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """The function lowered for these arguments: arrays, or `jax.ShapeDtypeStruct`s. Runs nothing.
 
-        Where no mesh is anywhere, it is JAX's own `Lowered`.
+        If there is no mesh at all, it is JAX's own `Lowered`.
         """
         call = bind(self._parameters, args, kwargs)
         lowered = self._lowered_for(call, self._find_mesh(call.leaves))
@@ -304,7 +305,7 @@ class Jitted(Dispatched):
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """A `Traced` of JAX's, whose `lower()` is that of this function.
 
-        Lowered for platforms that are named, as `jax.export` does, it is the annotated function, which XLA partitions.
+        If it is lowered for given platforms, as `jax.export` does, it is the annotated function, which XLA partitions.
         """
         self._parameters.check(self._name, args, kwargs)
         call = bind(self._parameters, args, kwargs).described()
@@ -332,14 +333,14 @@ class Jitted(Dispatched):
         return with_shardings(results, self._out_shardings, mesh, "out_shardings")
 
     def clear_cache(self) -> None:
-        """Forget what was compiled."""
+        """Clear the caches of traced, lowered and compiled functions."""
         self._lowered.clear()
         self._dispatched._clear_cache()
         self._inner.clear_cache()
         self._annotated.clear_cache()
 
     def _come_split(self, call: BoundCall) -> Sequence[bool]:
-        """Of every leaf, whether it has the sharding that it comes with; those of a search are its own."""
+        """For every leaf, whether its own sharding is used; not if a search finds the shardings."""
         if self._search is not None or self._in_shardings is None:
             return (self._search is None,) * len(call.leaves)
         if call.tree not in self._open_leaves:
@@ -349,7 +350,7 @@ class Jitted(Dispatched):
         return self._open_leaves[call.tree]
 
     def _traced_for_export(self, mesh: DeviceMesh, call: BoundCall) -> Any:
-        """The annotated function, with its shardings as those of its arguments and results where they divide."""
+        """The annotated function, with shardings of its arguments and results if these divide."""
         given = {
             name: named_shardings(prefix, mesh.jax_mesh())
             for name, prefix in (("in_shardings", self._in_shardings), ("out_shardings", self._out_shardings))
@@ -366,15 +367,15 @@ class Jitted(Dispatched):
 
     @property
     def _has_specs(self) -> bool:
-        """Whether shardings are given by axes of whatever mesh is around."""
+        """Whether there are specs, which are over the mesh around."""
         return any(isinstance(spec, jax.sharding.PartitionSpec) for spec in self._specs)
 
     def _find_mesh(self, leaves: Sequence[Any]) -> FoundMesh | None:
-        """The mesh of the function for these arguments, where anything but its body says one."""
+        """The mesh of the function for these arguments; its body is not searched."""
         return None if self._place else find_mesh(self._mesh, self._specs, leaves)
 
-    def _is_alone(self, leaves: Sequence[Any]) -> bool:
-        """Whether a function for which no mesh was found says that it is for one device."""
+    def _is_for_one_device(self, leaves: Sequence[Any]) -> bool:
+        """Whether a function for which no mesh was found is explicitly for one device."""
         return bool(self._place) or on_one_device(self._specs, leaves)
 
     @functools.cached_property
@@ -392,7 +393,7 @@ class Jitted(Dispatched):
         )
 
     def _on_target(self, found: FoundMesh) -> FoundMesh:
-        """The mesh, of the devices that the function is traced and lowered for."""
+        """The mesh with the devices for which the function is traced and lowered."""
         return dataclasses.replace(found, mesh=mesh_on_target(found.mesh, self._options.get("target", "")))
 
     def _lower(self, found: FoundMesh | None, call: BoundCall) -> Lowered | None:
@@ -412,11 +413,11 @@ class Jitted(Dispatched):
         found = self._on_target(found)
         mesh = found.mesh
         inputs = self._inputs(mesh, call, leaves)
-        self._tell(mesh, leaves, inputs)
+        self._send_remarks(mesh, leaves, inputs)
         traced, lowered, computation = self._traced(found, call, leaves, inputs, first)
         check_legacy_mesh(traced.jaxpr, mesh)
         if not all(hasattr(aval, "shape") for aval in traced.jaxpr.out_avals):
-            raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on what it orders")
+            raise Unsupported(f"'{self._name}' returns a token", hint="return a value that depends on the effects")
         results = jax.tree.unflatten(traced.out_tree, traced.jaxpr.out_avals)
         outputs = given_shardings(mesh, self._out_shardings, results, "out_shardings")
         return Lowered(
@@ -424,36 +425,36 @@ class Jitted(Dispatched):
             self._compiler_options, self._options, self._search,
         )  # fmt: skip
 
-    def _tell(self, mesh: DeviceMesh, leaves: TypedLeaves, inputs: Given) -> None:
-        """Say what the user may expect to be otherwise."""
+    def _send_remarks(self, mesh: DeviceMesh, leaves: TypedLeaves, inputs: ValueSpecs) -> None:
+        """Send remarks on differences from `jax.jit`."""
         if mesh.has_explicit_axes and not leaves.have_types(inputs, mesh.mesh):
             remark_once(
-                f"arguments of '{self._name}' are split in ways that types over axes of type Explicit cannot say, as "
-                "unevenly: all axes are left to the partitioner"
+                f"arguments of '{self._name}' have shardings that types over axes of type Explicit cannot express, "
+                "such as uneven ones: all axes are left to the partitioner"
             )
         if jax.config.values["jax_enable_pgle"]:
             remark_once("jax_enable_pgle has no effect on functions of gspmd.jit")
 
-    def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
-        """What is said of the leaves, by `in_shardings` or by themselves."""
+    def _inputs(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> ValueSpecs:
+        """The specifications of the leaves, by `in_shardings` or by the arrays themselves."""
         for leaf, path in zip(call.leaves, leaves.paths, strict=True):
             check_devices(leaf, path, mesh, may_be_moved=self._mesh is not None)
-        said = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
-        inputs = [wanted.beside(wanted_by_array(leaf, mesh), split) for wanted, leaf, split in said]
+        given = zip(self._given(mesh, call, leaves), call.leaves, self._come_split(call), strict=True)
+        inputs = [wanted.beside(spec_of_array(leaf, mesh), split) for wanted, leaf, split in given]
         for index, leaf in enumerate(call.leaves):
             if is_mutable(leaf) and inputs[index].sharding is None:
-                inputs[index] = wanted_by_ref(leaf, mesh)
+                inputs[index] = spec_of_ref(leaf, mesh)
         return inputs
 
-    def _trace(self, call: BoundCall, leaves: TypedLeaves, inputs: Given) -> Any:
+    def _trace(self, call: BoundCall, leaves: TypedLeaves, inputs: ValueSpecs) -> Any:
         args, kwargs = call.with_leaves(leaves.typed(inputs))
         with jax_stages.any_functions():
             return self._inner.trace(*args, **kwargs)
 
     def _traced(
-        self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: Given, first: Any
+        self, found: FoundMesh, call: BoundCall, leaves: TypedLeaves, inputs: ValueSpecs, first: Any
     ) -> tuple[Any, Any, Any]:
-        """The function traced and lowered in the first mesh that it fits; `first` is what was traced without one."""
+        """The function traced and lowered in the first mesh that it fits; `first` is a trace without a mesh."""
         ready = [] if first is None or found.mesh.has_explicit_axes or found.mesh.lowered_for else [first]
 
         def trace() -> tuple[Any, Any, Any]:
@@ -467,11 +468,11 @@ class Jitted(Dispatched):
     def _in_mesh(
         self, found: FoundMesh, by_gspmd: bool, trace: Callable[[], Any], typed: tuple[bool, bool] = (True, False)
     ) -> Any:
-        """What `trace` returns in the first of the meshes that the function may be traced in and fits.
+        """The result of `trace` in the first of the possible meshes around in which it succeeds.
 
-        Where axes are of type Explicit, and the arguments are `typed` by them, there is one, which is around if the
-        user said so; what JAX refuses there is refused. Only arrays over axes of other types, if there are any, are
-        taken for such ones if need be.
+        If axes are of type Explicit, and the arguments are `typed` by them, there is only one possibility: the mesh is
+        around if the user gave it, and JAX's errors are final. Arrays over axes of other types, if there are any, are
+        first taken as they are, and then as arrays over the function's own axes.
         """
         program = TracedProgram(found.mesh, by_gspmd)
         if found.mesh.has_explicit_axes and typed[0]:
@@ -486,9 +487,9 @@ class Jitted(Dispatched):
             with around(program, explicit):
                 return trace()
         first: Exception = RuntimeError()
-        for way in found.mesh.ways_to_trace(found.is_given, by_gspmd):
+        for context in found.mesh.trace_contexts(found.is_given, by_gspmd):
             try:
-                with way:
+                with context:
                     return trace()
             except jax_stages.TRACING_ERRORS as error:
                 of_meshes = _OF_MESHES.search(str(error))
@@ -497,24 +498,24 @@ class Jitted(Dispatched):
                 first = error if not str(first) else first
         raise _also(type(first))(
             f"in '{self._name}', JAX says: {' '.join(str(first).split()):.400}",
-            hint="leave the mesh out of what the function says of its values, or give gspmd.jit the same mesh",
+            hint="remove the mesh from the annotations in the function, or give gspmd.jit the same mesh",
         ) from first
 
-    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> Given:
-        """What `in_shardings` say of the leaves."""
+    def _given(self, mesh: DeviceMesh, call: BoundCall, leaves: TypedLeaves) -> ValueSpecs:
+        """The specifications of the leaves by `in_shardings`."""
         if self._in_shardings is None:
-            return [NOTHING] * len(call.leaves)
+            return [NO_SPEC] * len(call.leaves)
         if call.dynamic_kwargs:
             names = ", ".join(sorted(call.dynamic_kwargs))
-            raise WrongValue(f"in_shardings say nothing of keyword arguments: {names}", hint="pass these by position")
+            raise WrongValue(f"in_shardings do not cover keyword arguments: {names}", hint="pass these by position")
         values, _ = jax.tree.unflatten(call.tree, leaves.structs)
         return given_shardings(mesh, self._in_shardings, values, "in_shardings")
 
-    # ---- as a part of other functions ----
+    # ---- inside other functions ----
 
     @functools.cached_property
     def _annotated(self) -> Any:
-        """The function by `jax.jit`, with its shardings as annotations of its arguments and results."""
+        """`jax.jit` of the function, with its shardings as annotations of its arguments and results."""
         return self._jit_annotated()
 
     def _jit_annotated(self, **shardings: Any) -> Any:
@@ -536,7 +537,7 @@ class Jitted(Dispatched):
         return self._in_mesh(found, False, functools.partial(self._annotated_results, call, found.mesh))
 
     def _mesh_inside(self, program: TracedProgram | None) -> FoundMesh | None:
-        """The mesh of the program, or of the manual computation, that it becomes a part of, else its own."""
+        """The mesh of the program or manual computation of which it becomes a part, else its own."""
         if program is None and has_manual_axes():
             program = TracedProgram(device_mesh(), by_gspmd=False)
         if program is None:
@@ -553,7 +554,7 @@ class Jitted(Dispatched):
             raise UsageError(
                 f"'{self._name}' is for a mesh {dict(self._mesh.mesh.axes)}, but is called in a function over "
                 f"{dict(program.mesh.mesh.axes)}",
-                hint="leave its mesh out, or annotate inside with the function's",
+                hint="leave its mesh out, or give it the mesh of that function",
             )
         return FoundMesh(program.mesh, True)
 
@@ -571,6 +572,6 @@ class Jitted(Dispatched):
 
 
 def _made(fun: Callable[..., Any], given: Mapping[str, Any]) -> Jitted:
-    """`jit` of a function, with what was given for another one."""
+    """`jit` of a function, with the arguments that were given for another one."""
     made: Jitted = jit(fun, **given)
     return made

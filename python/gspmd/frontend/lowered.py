@@ -28,13 +28,13 @@ from gspmd.frontend import jax_stages
 from gspmd.frontend.annotation import inline_sharding
 from gspmd.frontend.assumed_hardware import assumed_hardware
 from gspmd.frontend.device_mesh import DeviceMesh
-from gspmd.frontend.dispatching import Dispatched, Passed, explained
-from gspmd.frontend.held_values import Held, check_layout, check_place, held, in_words_of
+from gspmd.frontend.dispatching import Dispatched, NamedLeaves, explained
 from gspmd.frontend.host_calls import HostCalls
 from gspmd.frontend.jax_stages import Computation
-from gspmd.frontend.kept_programs import shelf
+from gspmd.frontend.jax_values import JaxValue, check_layout, check_place, jax_value, with_users_spec
 from gspmd.frontend.partitioning import Partitioning
-from gspmd.frontend.value_shardings import NOTHING, Given, Wanted, wanted_by_array, wanted_by_ref
+from gspmd.frontend.program_cache import cache_entry
+from gspmd.frontend.value_shardings import NO_SPEC, ValueSpec, ValueSpecs, spec_of_array, spec_of_ref
 from gspmd.frontend.weak_methods import weakly
 from gspmd.reading import read_program
 from gspmd.runtime import arguments, executable_module, in_flight, processes
@@ -53,7 +53,7 @@ from gspmd.transforms.machine.topology import is_topology
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 
-if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
+if TYPE_CHECKING:  # modules that calls do not need are loaded on use
     from gspmd.costs.cost_report import CostReport
     from gspmd.explanations.explanation import Explanation
     from gspmd.plan_search.plan import ShardingPlan
@@ -61,16 +61,16 @@ if TYPE_CHECKING:  # what calls do not need is loaded when it is asked for
     from gspmd.suggestions.suggesting import Suggestions
     from gspmd.verification.verdicts import Verification
 
-# What `explain` takes of what `partition` does.
+# The options of `partition` that `explain` takes, too.
 _EXPLAINED = ("replicate_unsupported", "custom_rules", "target", "options")
 Options = Mapping[str, Any]
 
 
 class Lowered(jax.stages.Lowered):
-    """A function lowered for arguments of known shapes, with what is said of its shardings.
+    """A function lowered for arguments of known shapes, with the specifications of its arguments and results.
 
-    `inputs` are what is said of the leaves of the arguments, `outputs` of the results; `paths` are what errors call
-    the leaves. Where there are options of a `search`, it finds what nothing is said of.
+    `inputs` are the specifications of the arguments' leaves, `outputs` those of the results; `paths` are the names of
+    the leaves in errors. With options of a `search`, it finds the shardings that are not specified.
     """
 
     def __init__(
@@ -79,8 +79,8 @@ class Lowered(jax.stages.Lowered):
         lowered: Any,
         computation: Computation,
         mesh: DeviceMesh,
-        inputs: Given,
-        outputs: Given,
+        inputs: ValueSpecs,
+        outputs: ValueSpecs,
         results: Any,
         paths: Sequence[str],
         compiler_options: Options | None,
@@ -114,7 +114,7 @@ class Lowered(jax.stages.Lowered):
 
     @functools.cached_property
     def plan(self) -> ShardingPlan:
-        """What `gspmd.search` finds for the function, which is what it is partitioned by if that was asked for.
+        """The plan that `gspmd.search` finds; a function with `shardings="search"` is partitioned by it.
 
         Errors: as `gspmd.search`.
         """
@@ -132,17 +132,17 @@ class Lowered(jax.stages.Lowered):
         return self._annotated()
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The annotated module, with places in the source if asked for; of another `dialect`, as `hlo`, JAX's own."""
+        """The annotated module, with source locations if `debug_info`; in another `dialect` like `hlo`, JAX's own."""
         if dialect not in (None, "stablehlo"):
             return str(self._lowered.as_text(dialect, debug_info=debug_info))
         return str(self.program.operation.get_asm(enable_debug_info=debug_info))
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The annotated module; of another `dialect`, as `hlo`, what JAX lowered."""
+        """The annotated module; in another `dialect`, such as `hlo`, the one that JAX lowered."""
         return self.program if dialect in (None, "stablehlo") else self._lowered.compiler_ir(dialect)
 
     def cost_analysis(self) -> Any:
-        """XLA's estimate for the function before it is partitioned, as a dictionary; `cost()` is ours."""
+        """XLA's estimate for the unpartitioned function, as a dictionary; `cost()` is gspmd's."""
         return self._lowered.cost_analysis()
 
     @property
@@ -152,7 +152,7 @@ class Lowered(jax.stages.Lowered):
 
     @property
     def out_info(self) -> Any:
-        """What the results are, as a pytree of `jax.ShapeDtypeStruct`s, with the shardings that the user gave them."""
+        """The results as a pytree of `jax.ShapeDtypeStruct`s, with the shardings that the user specified."""
         values, tree = jax.tree.flatten(self._results)
         mesh = self.mesh.jax_mesh()
         infos = [
@@ -167,7 +167,7 @@ class Lowered(jax.stages.Lowered):
 
     @functools.cached_property
     def partitioned(self) -> Partitioned:
-        """The program of one device: its text, shardings, collectives and, by `gspmd.cost`, what it costs.
+        """The program of one device: its text, shardings and collectives; `gspmd.cost` takes it.
 
         Errors: as `gspmd.partition`.
         """
@@ -175,37 +175,39 @@ class Lowered(jax.stages.Lowered):
 
     @functools.cached_property
     def _partitioning(self) -> Partitioning:
-        if self._search is not None:  # which depends on the time that it is given
+        if self._search is not None:  # its result depends on its time limit, so it is not cached
             return Partitioning(functools.partial(getattr, self.plan, "module"), self._options, None)
         try:
             devices = self._devices(None)
-        except Error:  # they need not be here
+        except Error:  # the devices may be absent
             return Partitioning(self._annotated, self._options, None)
         given = [[dataclasses.replace(wanted, spec=None) for wanted in values] for values in self._given]
-        said = (given, self.mesh.mesh, self._names)
+        specs = (given, self.mesh.mesh, self._names)
         name = self._computation.name
-        place = shelf(name, self._computation.module, said, self._options, devices, self._computation.host_callbacks)
-        return Partitioning(self._annotated, self._options, place)
+        entry = cache_entry(
+            name, self._computation.module, specs, self._options, devices, self._computation.host_callbacks
+        )
+        return Partitioning(self._annotated, self._options, entry)
 
     def cost(self, target: str | None = None) -> CostReport:
-        """What a step costs on a target, by default the one that it was partitioned for. Errors: as `gspmd.cost`."""
+        """The cost of a step on a target, by default the one for which it was partitioned. Errors: as `gspmd.cost`."""
         from gspmd.costs import program_cost
 
         target = self._options.get("target", "") if target is None else target
         return program_cost.cost(self.partitioned, target=target, original=self.program)
 
     def explain(self) -> Explanation:
-        """Why values are sharded as they are, and what conflicts cost. Errors: as `gspmd.explain`."""
+        """The reasons for the shardings of values, and the cost of conflicts. Errors: as `gspmd.explain`."""
         from gspmd.explanations import explanation
 
         return explanation.explain(self.program, **self._explained)
 
     def verify(self) -> Verification:
-        """Whether the partitioned program computes what the function does. Errors: as `gspmd.verify`."""
+        """Whether the partitioned program computes the function's results. Errors: as `gspmd.verify`."""
         return api.verify(self.program, self.partitioned)
 
     def report(self, compiled: CompiledProgram | None = None) -> report.Report:
-        """A page on all of that, with the order of a compiler where it was compiled. Errors: as `gspmd.report`."""
+        """A page on shardings and costs; with `compiled`, also on its schedule. Errors: as `gspmd.report`."""
         from gspmd.reports import report
 
         return report.report(self.program, **self._explained, compiled=compiled)
@@ -213,7 +215,7 @@ class Lowered(jax.stages.Lowered):
     def suggest(
         self, *, save: str = "time", tries: int | None = None, time_limit_s: float | None = None
     ) -> Suggestions:
-        """Annotations that would pay, as changes of the source where it shows them. Errors: as `gspmd.suggest`."""
+        """Annotations that would reduce costs, as changes of the source if possible. Errors: as `gspmd.suggest`."""
         from gspmd.suggestions import suggesting
 
         given = {"tries": tries, "time_limit_s": time_limit_s}
@@ -230,10 +232,10 @@ class Lowered(jax.stages.Lowered):
     ) -> Any:
         """A `Compiled` for the given devices, by default those of the mesh or the target.
 
-        It is ready to run, or only for reading, saving and sending where the devices are those of a topology.
-        `device_assignment` is what JAX calls `devices`. `compiler_options` are XLA's own, in addition to those of
-        `gspmd.jit`. `timeout_s` and errors: as for `gspmd.compile`. Compiled once for each of these, also where a call
-        of the function asks for it.
+        It is ready to run; if the devices are those of a topology, it can only be read, saved and sent.
+        `device_assignment` is JAX's name for `devices`. `compiler_options` are XLA's own, in addition to those of
+        `gspmd.jit`. `timeout_s` and errors: as for `gspmd.compile`. The function is compiled once for each of these,
+        including calls of the function.
         """
         devices = device_assignment if devices is None else devices
         xla_options = {**(self._compiler_options or {}), **(compiler_options or {})}
@@ -244,14 +246,14 @@ class Lowered(jax.stages.Lowered):
         return self._compiled[key]
 
     def compile_for(self, target: str, compiler_options: Options | None = None) -> CompiledProgram:
-        """Partitioned and compiled for a machine that need not be here, as `gspmd.compile_for` says."""
+        """The function, partitioned and compiled for a machine that may be absent, as by `gspmd.compile_for`."""
         if target == self._target:
             return ahead_of_time.compile_for(self.partitioned, target, compiler_options=compiler_options)
         options = {name: value for name, value in self._options.items() if name != "target"}
         return ahead_of_time.compile_for(self.program, target, compiler_options=compiler_options, **options)
 
     def _machine(self, devices: Sequence[Any] | None) -> Machine:
-        """What to compile for; the axes of a mesh that is only sizes are laid onto a topology in the best way."""
+        """The machine to compile for; a mesh without devices is placed on a topology in the best way."""
         mesh = self._partitioning.mesh
         if devices is None and is_topology(self._target) and self.mesh.stands_in:
             from gspmd.collectives import traffic_of
@@ -286,9 +288,9 @@ class Lowered(jax.stages.Lowered):
 
 
 class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
-    """A partitioned function, compiled for its devices; called as the function, without static arguments.
+    """A partitioned function, compiled for its devices; called like the function, without static arguments.
 
-    It is one of `jax.stages`, so that JAX's own functions take it, as `jax.experimental.serialize_executable` does.
+    It is a `jax.stages.Compiled`, so that functions of JAX such as `jax.experimental.serialize_executable` take it.
     """
 
     def __init__(
@@ -315,16 +317,16 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         known, self._values = self._computation, arrays(signature.inputs)
         self._results = arrays(signature.outputs)
         self._inputs = [
-            held(value, form, aval, devices, wanted, mesh)
+            jax_value(value, form, aval, devices, wanted, mesh)
             for value, form, aval, wanted in zip(self._values, in_forms, known.in_avals, inputs, strict=True)
         ]
         outs = [
-            held(
+            jax_value(
                 value,
                 form,
                 aval,
                 devices,
-                in_words_of(value, wanted, zip(self._values, inputs, strict=True), aval),
+                with_users_spec(value, wanted, zip(self._values, inputs, strict=True), aval),
                 mesh,
             )
             for value, form, aval, wanted in zip(self._results, out_forms, known.out_avals, outputs, strict=True)
@@ -358,7 +360,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
             self._computation.name, weakly(self._by_itself), weakly(self._call_of_new_kind)
         )
 
-    def _compile(self, module: ir.Module, outputs: Sequence[Held], options: Options) -> Any:
+    def _compile(self, module: ir.Module, outputs: Sequence[JaxValue], options: Options) -> Any:
         def compile_(module: ir.Module, options: Options = options) -> Any:
             with quiet():
                 calls = self._calls.functions
@@ -367,18 +369,18 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         compiler = "PJRT" if self._is_here else f"the compiler for '{self.machine.target}'"
         return ahead_of_time.compiled_by(compile_, module, lambda: self.partitioned, self.machine, options, compiler)
 
-    def _check_serializable(self, values: Sequence[Held]) -> None:
-        """JAX alone would pass others than it should, where it holds a value in another form."""
+    def _check_serializable(self, values: Sequence[JaxValue]) -> None:
+        """Refuse serialization by JAX, which would not convert values that have another form."""
         if any(not value.is_itself for value in values):
             hint = "save it by compiled.save(path), for gspmd.load_compiled"
-            error = Unsupported("has a value that JAX cannot hold as it is, as one that is split unevenly", hint=hint)
+            error = Unsupported("has a value that JAX cannot represent, such as an uneven one", hint=hint)
             jax_stages.refuse_to_serialize(self._jax, error)
 
-    # ---- what it is ----
+    # ---- properties ----
 
     @property
     def partitioned(self) -> Partitioned:
-        """The program of one device, as that of `Lowered`."""
+        """The program of one device, as in `Lowered`."""
         return self._partitioning.partitioned
 
     @property
@@ -393,7 +395,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
 
     @property
     def out_info(self) -> Any:
-        """What the results are, as a pytree of `jax.ShapeDtypeStruct`s; with shardings where JAX has these."""
+        """The results as a pytree of `jax.ShapeDtypeStruct`s, with shardings if JAX can express them."""
         shardings = jax.tree.leaves(self.out_shardings, is_leaf=lambda leaf: leaf is None)
         known = [each if isinstance(each, jax.sharding.Sharding) else None for each in shardings]
         structs = [
@@ -404,14 +406,14 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
 
     @functools.cached_property
     def executable(self) -> Executable:
-        """The program as `gspmd.compile` gives it: values in and out are `gspmd.ShardedArray`s, without a pytree."""
+        """The program as from `gspmd.compile`: arguments and results are `gspmd.ShardedArray`s, without a pytree."""
         return Executable(self._jax.xla_executable, self._signature, self._devices, "zero")
 
     @property
     def in_shardings(self) -> Any:
-        """`((positional, ...), {keyword: ...})` of `jax.sharding.NamedSharding`, to put arguments in place with.
+        """The shardings of the arguments, `((positional, ...), {keyword: ...})`, as `jax.sharding.NamedSharding`s.
 
-        Where JAX has none, as for uneven shards, of `gspmd.Sharding`; None for an argument that is not used.
+        A sharding that JAX cannot express, such as an uneven one, is a `gspmd.Sharding`; None for an unused argument.
         """
         known = dict(zip(self._kept, zip(self._kept_signature, self._kept.values(), strict=True), strict=True))
         leaves = range(self.in_tree.num_leaves)
@@ -420,7 +422,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
 
     @property
     def out_shardings(self) -> Any:
-        """The same of the results."""
+        """The shardings of the results, in the same form."""
         refs = self._computation.ref_results()
         values = [value for value, ref in zip(self._results, refs, strict=True) if ref is None]
         found = [self._sharding(*known) for known in zip(values, self._outputs, strict=True)]
@@ -428,12 +430,12 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
 
     input_shardings, output_shardings = in_shardings, out_shardings
 
-    def _sharding(self, value: ValueSignature, as_held: Held) -> Any:
+    def _sharding(self, value: ValueSignature, as_held: JaxValue) -> Any:
         return as_held.shown or api.Sharding(value.sharding)
 
     # ---- calls ----
 
-    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Passed:
+    def _passed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NamedLeaves:
         return list(zip(self._paths, self._leaves_of(args, kwargs), strict=True))
 
     def _donated(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[bool]:
@@ -441,7 +443,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         return [leaf in known and known[leaf].donated for leaf in range(self.in_tree.num_leaves)]
 
     def _call_of_new_kind(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
-        """Called where C++ does not know what to do: the results, and what it needs to know for the next time."""
+        """Called by C++ for arguments of a new kind; returns the results, and the data for the next such call."""
         leaves = self._leaves_of(args, kwargs)
         results = self.run(leaves)
         return results, self.fast_call(leaves, results), False
@@ -450,7 +452,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         return self.run(self._leaves_of(args, kwargs))
 
     def _leaves_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Errors: WrongType for other arguments than it was compiled for."""
+        """Errors: WrongType for arguments for which it was not compiled."""
         leaves, tree = jax.tree.flatten((args, kwargs))
         if tree != self.in_tree:
             raise WrongType(
@@ -458,7 +460,9 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
                 hint="static arguments are part of the program: leave them out",
             )
         if any(isinstance(leaf, jax_stages.Tracer) for leaf in leaves):
-            raise WrongType("a compiled function is called while JAX traces", hint="call the function it was made of")
+            raise WrongType(
+                "a compiled function is called while JAX traces", hint="call the function from which it was compiled"
+            )
         known = zip(self._kept, self._kept_signature, self._kept_avals, strict=True)
         for index, (leaf, value, aval) in enumerate(known):
             arguments.check(index, value, leaves[leaf], aval)
@@ -469,8 +473,8 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
     def run(self, leaves: Sequence[Any]) -> Any:
         """Call it with the leaves of its arguments.
 
-        Errors: ExecutionError, as `gspmd.compile`d programs, and for an array that was put elsewhere than the user
-        said that the argument is, by `in_shardings` or by what it was lowered for.
+        Errors: ExecutionError, as for programs of `gspmd.compile`, and for an array with another sharding than was
+        specified by `in_shardings` or by the argument for which the function was lowered.
         """
         if not self._is_here:
             raise not_here("the function", self.machine.target)
@@ -488,10 +492,10 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
             with in_flight.turn(self._devices) as started:
                 results = started(jax_stages.call(self._jax, self._constants, taken))
         except (JaxRuntimeError, RuntimeError, ValueError) as error:
-            told = explained(error, list(zip(self._paths, leaves, strict=True)))
-            if told is None:
+            explanation = explained(error, list(zip(self._paths, leaves, strict=True)))
+            if explanation is None:
                 raise
-            raise told from error
+            raise explanation from error
         if self._calls:
             jax.block_until_ready(results)
             jax.effects_barrier()
@@ -506,7 +510,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         return jax.tree.unflatten(self.out_tree, found)
 
     def run_checking_keys(self, leaves: Sequence[Any]) -> Any:
-        """`run`, with what JAX does under `jax.debug_key_reuse`. Errors: KeyReuseError, for a key that is used up."""
+        """`run` with the checks of `jax.debug_key_reuse`. Errors: KeyReuseError for a key that was used before."""
 
         def run(*leaves: Any, **_: Any) -> list[Any]:
             return jax.tree.leaves(self.run(leaves))
@@ -514,7 +518,7 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
         return jax.tree.unflatten(self.out_tree, jax_stages.checking_keys(self._jaxpr, run, leaves))
 
     def fast_call(self, leaves: Sequence[Any], results: Any) -> Any:
-        """What C++ has to know to make the next call like this one; None where it cannot."""
+        """The data by which C++ makes the next call like this one; None if it cannot."""
         if self._calls or not all(value.lies_right(leaves[leaf]) for leaf, value in self._kept.items()):
             return None
         as_is = all(value.given is None for value in (*self._outputs, *self._kept.values()))
@@ -522,44 +526,46 @@ class Compiled(Dispatched, jax.stages.Compiled, CompiledProgram):
 
 
 def not_here(what: str, target: str) -> ExecutionError:
-    """What to say of a call of something that is for devices of a topology."""
+    """The error for a call of a function that is for the devices of a topology."""
     return ExecutionError(
         f"{what} is for '{target}', which is not here",
-        hint="compile it by lower(...).compile(), or call it on a mesh of devices that are here",
+        hint="compile it by lower(...).compile(), or call it on a mesh of available devices",
         code=Code.OTHER_MACHINE,
     )
 
 
-def _of_main(computation: Computation, mesh: DeviceMesh, inputs: Given, outputs: Given) -> tuple[Given, Given]:
-    """What is said of the arguments and results of `@main`: of constants nothing, of mutable arrays what they have."""
-    known: Given = [NOTHING] * len(computation.const_args)
+def _of_main(
+    computation: Computation, mesh: DeviceMesh, inputs: ValueSpecs, outputs: ValueSpecs
+) -> tuple[ValueSpecs, ValueSpecs]:
+    """The specifications of the arguments and results of `@main`, including constants and mutable arrays."""
+    known: ValueSpecs = [NO_SPEC] * len(computation.const_args)
     known += [inputs[leaf] for leaf in computation.kept_leaves()]
-    known += [wanted_by_ref(ref, mesh) for ref in computation.refs]
-    typed = [NOTHING if s is None else wanted_by_type(s, aval, mesh) for s, aval in computation.typed_results()]
-    said = iter(outputs)
-    results: Given = []
+    known += [spec_of_ref(ref, mesh) for ref in computation.refs]
+    typed = [NO_SPEC if s is None else spec_of_type(s, aval, mesh) for s, aval in computation.typed_results()]
+    given = iter(outputs)
+    results: ValueSpecs = []
     for ref, by_type in zip(computation.ref_results(), typed, strict=True):
-        wanted = known[ref] if ref is not None else next(said)
-        results.append(by_type if wanted == NOTHING and ref is None else wanted)
+        wanted = known[ref] if ref is not None else next(given)
+        results.append(by_type if wanted == NO_SPEC and ref is None else wanted)
     return known, results
 
 
-def wanted_by_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> Wanted:
-    """What the type of a value says, where axes of the mesh are of type Explicit: nothing of axes that are Auto."""
-    wanted = wanted_by_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
-    said, kinds = wanted.sharding, dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
-    if said is None or AxisType.Auto not in kinds.values():
+def spec_of_type(sharding: Any, aval: Any, mesh: DeviceMesh) -> ValueSpec:
+    """The specification by the type of a value, if it has axes of type Explicit; axes of type Auto stay open."""
+    wanted = spec_of_array(jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding), mesh)
+    typed, kinds = wanted.sharding, dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
+    if typed is None or AxisType.Auto not in kinds.values():
         return wanted
-    unused = without(said.mesh.all_axes(), said.used_axes())
+    unused = without(typed.mesh.all_axes(), typed.used_axes())
     kept = tuple(axis for axis in unused if kinds.get(axis.name) == AxisType.Explicit)
-    dims = tuple(dataclasses.replace(dim, is_open=True) for dim in said.dims)
-    return dataclasses.replace(wanted, sharding=dataclasses.replace(said, dims=dims, replicated=kept))
+    dims = tuple(dataclasses.replace(dim, is_open=True) for dim in typed.dims)
+    return dataclasses.replace(wanted, sharding=dataclasses.replace(typed, dims=dims, replicated=kept))
 
 
 def annotated(
-    computation: Computation, mesh: DeviceMesh, given: tuple[Given, Given], names: Sequence[str]
+    computation: Computation, mesh: DeviceMesh, given: tuple[ValueSpecs, ValueSpecs], names: Sequence[str]
 ) -> ir.Module:
-    """What JAX lowered, with what is said of arguments and results and with the names of arguments."""
+    """The module that JAX lowered, with the specifications of arguments and results and the names of arguments."""
     module = read_program(computation.module)
     with in_memory(module) as top:
         _annotate(top, computation, mesh, *given, names)
@@ -570,11 +576,11 @@ def _annotate(
     top: Operation,
     computation: Computation,
     mesh: DeviceMesh,
-    inputs: Given,
-    outputs: Given,
+    inputs: ValueSpecs,
+    outputs: ValueSpecs,
     names: Sequence[str],
 ) -> None:
-    """Write what is said of arguments and results, their names, and the mesh into what JAX lowered."""
+    """Write the specifications of arguments and results, their names, and the mesh into the module."""
     func = main_function(top)
     tokens = computation.num_tokens
     for key, given, types, avals in zip(
@@ -586,7 +592,7 @@ def _annotate(
     ):
         entries = dictionaries(func, key, len(types))
         for entry, wanted, type_, aval in zip(entries[tokens:], given, types[tokens:], avals, strict=True):
-            _say(entry, wanted, type_, aval)
+            _annotate_value(entry, wanted, type_, aval)
         if key == "arg_attrs":
             first = tokens + len(computation.const_args)
             for entry, name in zip(entries[first:], names, strict=False):
@@ -599,8 +605,8 @@ def _annotate(
         create_mesh(named, Point.at_begin(top.regions[0]), func.location)
 
 
-def _say(entry: dict[str, ir.Attribute], wanted: Wanted, type_: TensorType, aval: Any) -> None:
-    """Write what is said of one value into its attributes, in place of what JAX wrote."""
+def _annotate_value(entry: dict[str, ir.Attribute], wanted: ValueSpec, type_: TensorType, aval: Any) -> None:
+    """Write the specification of one value into its attributes, in place of JAX's own."""
     entry.pop("mhlo.sharding", None)
     entry.pop("sdy.sharding", None)
     if wanted.sharding is not None:

@@ -1,4 +1,4 @@
-"""The mesh of a function that was given none: as `jax.jit` finds devices, in what the user says and passes."""
+"""Finds the mesh of a function without one, as `jax.jit` finds devices: from shardings and arguments."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gspmd.runtime.sharded_array import ShardedArray
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FoundMesh:
-    """`is_given`: the user said that the function is over it, so it is the mesh around the function, too."""
+    """A mesh of a call. `is_given`: the user gave it for the function, so it is also the mesh around the function."""
 
     mesh: DeviceMesh
     is_given: bool
 
 
 def find_mesh(given: DeviceMesh | None, specs: Iterable[Any], leaves: Sequence[Any]) -> FoundMesh | None:
-    """The mesh of a call: the one given, of `jax.set_mesh`, of shardings, of arrays, of `with mesh:`; None for none.
+    """The mesh of a call: the given one, or that of `jax.set_mesh`, shardings, arrays or `with mesh:`; None for none.
 
-    `specs` are the shardings that the user gave for arguments and results, `leaves` the arguments. Where these say one
-    device, there is no mesh.
+    `specs` are the shardings that the user gave for arguments and results, `leaves` the arguments. If one of these
+    names a single device, there is no mesh.
     """
     around = given or mesh_around()
     if around is not None:
@@ -45,23 +45,23 @@ def find_mesh(given: DeviceMesh | None, specs: Iterable[Any], leaves: Sequence[A
 
 
 def on_one_device(specs: Iterable[Any], leaves: Sequence[Any]) -> bool:
-    """Whether shardings or arrays say the device that a function without a mesh is for."""
+    """Whether shardings or arrays name the single device of a function without a mesh."""
     return any(isinstance(sharding, SingleDeviceSharding) for sharding in (*specs, *map(_sharding, leaves)))
 
 
 def mesh_inside(jaxpr: Any) -> FoundMesh | None:
-    """The mesh of the function's own constraints and of its `jax.shard_map`s."""
-    found = _largest(sharding for equation in equations(jaxpr) for sharding in _said_by(equation))
+    """The mesh of the function's own constraints and `jax.shard_map`s."""
+    found = _largest(sharding for equation in equations(jaxpr) for sharding in _shardings_in(equation))
     return None if found is None else FoundMesh(found, False)
 
 
 def check_legacy_mesh(jaxpr: Any, program: DeviceMesh) -> None:
-    """Raise WrongSharding for a constraint by the mesh of a `with mesh:` block that has other devices."""
+    """Raise WrongSharding for a constraint over the mesh of a `with mesh:` block with other devices."""
     legacy = legacy_mesh()
     if legacy is None or not program.is_here() or {*legacy.devices.flat} == {*program.here()}:
         return
-    said = (sharding for equation in equations(jaxpr) for sharding in _said_by(equation))
-    if any(isinstance(sharding, NamedSharding) and sharding.mesh == legacy for sharding in said):
+    constraints = (sharding for equation in equations(jaxpr) for sharding in _shardings_in(equation))
+    if any(isinstance(sharding, NamedSharding) and sharding.mesh == legacy for sharding in constraints):
         raise WrongSharding(
             f"a constraint is over the mesh {dict(legacy.shape)} of the `with mesh:` block around, but the function "
             f"runs on {program.mesh.size} devices: Received incompatible devices for jitted computation",
@@ -70,7 +70,7 @@ def check_legacy_mesh(jaxpr: Any, program: DeviceMesh) -> None:
         )
 
 
-def _said_by(equation: Any) -> Iterator[Any]:
+def _shardings_in(equation: Any) -> Iterator[Any]:
     for value in equation.params.values():
         if isinstance(value, jax.sharding.Mesh | AbstractMesh):
             yield NamedSharding(value, jax.sharding.PartitionSpec())
@@ -90,7 +90,7 @@ def _sharding(leaf: Any) -> Any:
 
 
 def _largest(shardings: Iterable[Any]) -> DeviceMesh | None:
-    """The largest mesh that shardings are over; the first of these."""
+    """The largest mesh of shardings; the first one if several are as large."""
     found: DeviceMesh | None = None
     for sharding in shardings:
         mesh = _mesh_of(sharding)

@@ -1,4 +1,4 @@
-"""Which stage works on which microbatch at which step of a pipeline, and how many of these slots stay idle.
+"""The schedule of a pipeline: the microbatch of each stage at each step, and the share of idle stages.
 
 Source: GPipe, arXiv 1811.06965; GSPMD, arXiv 2105.04663, section 3.3.
 """
@@ -20,8 +20,8 @@ SCHEDULES = ("gpipe", "circular")
 class PipelineSchedule:
     """Microbatches pass `stages` stages `repeats` times, in groups of as many as there are stages.
 
-    A group goes round all its repeats before the next one starts, so that what leaves the last stage is wanted by the
-    first one at the next step, and nothing waits. Stage s is s steps behind stage 0. With one repeat this is GPipe.
+    A group passes all its repeats before the next group starts, so that the first stage uses the result of the last
+    stage at the next step, and no microbatch waits. Stage s is s steps behind stage 0. With one repeat, this is GPipe.
     """
 
     stages: int
@@ -30,17 +30,17 @@ class PipelineSchedule:
 
     @property
     def steps(self) -> int:
-        """How many steps there are; only the last group may be smaller than the others."""
+        """The number of steps; only the last group may be smaller than the others."""
         before, last = divmod(self.microbatches - 1, self.stages)
         return before * self.repeats * self.stages + (self.repeats - 1) * self.stages + last + self.stages
 
     @property
     def bubble_ratio(self) -> float:
-        """The share of stages' steps in which these have nothing to do."""
+        """The share of steps in which a stage is idle, over all stages."""
         return 1 - self.microbatches * self.repeats / self.steps
 
     def at(self, step: Any) -> Slots:
-        """What the stages work on; traced. Idle stages are given a place that exists."""
+        """The slots of the stages at a step; traced. Idle stages get a microbatch that exists."""
         item = step - jnp.arange(self.stages, dtype=jnp.int32)
         count = jnp.maximum(item, 0)
         group, place = count // (self.stages * self.repeats), count % self.stages
@@ -52,7 +52,7 @@ class PipelineSchedule:
 
 @dataclasses.dataclass(frozen=True)
 class Slots:
-    """Of every stage, as arrays [stages]: number of the repeat, of the microbatch, and whether it is not idle."""
+    """The number of the repeat, the number of the microbatch, and whether it is busy, for each stage: [stages] each."""
 
     repeat: Any
     microbatch: Any
@@ -60,7 +60,7 @@ class Slots:
 
 
 def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_repeats: int) -> PipelineSchedule:
-    """The schedule that arguments of `gspmd.pipeline` mean. Raises UsageError."""
+    """The schedule for these arguments of `gspmd.pipeline`. Raises UsageError."""
     if schedule not in SCHEDULES:
         raise UsageError(
             f"there is no schedule '{schedule}'", hint=f"known ones are {', '.join(SCHEDULES)}", code=Code.BAD_VALUE
@@ -75,7 +75,7 @@ def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_
             raise UsageError(f"{name} is {shown(number)}; expected an integer of at least 1", code=Code.BAD_VALUE)
     if schedule == "gpipe" and circular_repeats != 1:
         raise UsageError(
-            f"circular_repeats is {circular_repeats}, but a stage works once in the schedule 'gpipe'",
+            f"circular_repeats is {circular_repeats}, but in the schedule 'gpipe' each stage works only once",
             hint="use schedule='circular'",
             code=Code.BAD_VALUE,
         )
@@ -83,10 +83,10 @@ def schedule_of(num_stages: int, num_microbatches: int, schedule: str, circular_
 
 
 def bubble_ratio(num_stages: int, num_microbatches: int, schedule: str = "gpipe", repeats: int = 1) -> float:
-    """The share of time that the stages of a pipeline are idle, all steps taken as equally long.
+    """The share of time in which the stages of a pipeline are idle, if all steps take equally long.
 
-    (S - 1) / (M + S - 1) for S stages and M microbatches; (S - 1) / (M * R + S - 1) for a circular schedule of R
-    repeats where S divides M, whose steps are a fraction 1 / R as long.
+    It is (S - 1) / (M + S - 1) for S stages and M microbatches, and (S - 1) / (M * R + S - 1) for a circular schedule
+    of R repeats if S divides M. Steps of a circular schedule take 1 / R of the time.
 
     Errors: UsageError as of `gspmd.pipeline`.
     """

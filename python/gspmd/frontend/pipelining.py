@@ -1,6 +1,6 @@
 """Pipeline parallelism as sharding: stages are a dimension, and a shifting buffer moves microbatches along it.
 
-Source: GSPMD, arXiv 2105.04663, section 3.3: one vectorised stage function in a loop, a shift by one stage a step.
+Source: GSPMD, arXiv 2105.04663, section 3.3: a vectorised stage function in a loop, with a shift by one stage per step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Policy = Callable[..., Any]
 
 
 class Position(NamedTuple):
-    """Where a stage function is at work: int32 scalars, traced."""
+    """The layer and the microbatch of a call of the stage function: int32 scalars, traced."""
 
     layer: Any  # repeat * num_stages + stage
     microbatch: Any
@@ -41,23 +41,24 @@ def pipeline(
     indexed: bool = False,
     has_aux: bool = False,
 ) -> Callable[..., Any]:
-    """A function `(stage_params, x, *shared) -> y` that applies stages one after the other, on microbatches in turn.
+    """A function `(stage_params, x, *shared) -> y` that applies all stages to each microbatch, as a pipeline.
 
-    `stage_fn(params, x, *shared)` is one stage, for one microbatch; its result has the shapes and dtypes of `x`.
-    `stage_params` are those of all stages, stacked over a leading dimension of `num_stages`; in the schedule
-    "circular", where every stage works `circular_repeats` times, over two: [circular_repeats, num_stages, ...], so that
-    layers stacked in their order need only be reshaped. `x` is a pytree of [batch, ...] and `y` alike; example i goes
-    with microbatch i % num_microbatches, so that a batch split over devices stays where it is. With `microbatched`,
-    both are [num_microbatches, ...]. `shared` are pytrees of arrays that every stage is given.
+    `stage_fn(params, x, *shared)` is one stage for one microbatch; its result has the shapes and dtypes of `x`.
+    `stage_params` are the parameters of all stages, stacked over a leading dimension of `num_stages`. In the schedule
+    "circular", every stage works `circular_repeats` times, and parameters are stacked over two dimensions,
+    [circular_repeats, num_stages, ...], to which layers stacked in their order need only be reshaped. `x` and `y` are
+    pytrees of [batch, ...]; example i is in microbatch i % num_microbatches, so that a batch that is split over devices
+    is not resharded. With `microbatched`, both are [num_microbatches, ...]. `shared` are pytrees of arrays that every
+    stage gets.
 
-    `axis` is the mesh axis that the stages are split over: a step then sends one microbatch to the next stage by one
-    collective-permute, and nothing else. Annotations inside of `stage_fn` are of one stage. Without an axis, or on one
-    device, this is a loop of vectorised stages.
+    `axis` is the mesh axis over which the stages are split: a step then sends one microbatch to the next stage by one
+    collective-permute, and nothing else. Annotations inside `stage_fn` are those of one stage. Without an axis, or on
+    one device, the function is a loop of vectorised stages.
 
-    `remat` recomputes stages in the backward pass: True for all of it, or a policy of `jax.checkpoint`. `indexed`
-    calls `stage_fn(params, x, position, *shared)` with a `Position` of this module. With `has_aux` it returns
-    `(x, aux)`; the result is then `(y, auxes)`, sums over microbatches with the leading dimensions of `stage_params`.
-    An idle stage works on some microbatch, too, but nothing comes of it.
+    `remat` recomputes stages in the backward pass: True for all values, or a policy of `jax.checkpoint`. `indexed`
+    calls `stage_fn(params, x, position, *shared)` with a `Position` of this module. With `has_aux`, `stage_fn` returns
+    `(x, aux)`, and the result is `(y, auxes)`: sums over microbatches, with the leading dimensions of `stage_params`.
+    An idle stage also works on some microbatch, but its result is not used.
 
     Errors: UsageError for an unknown schedule, numbers below 1, parameters whose leading dimensions do not fit, a batch
     that the microbatches do not divide, a stage that changes shapes; what `gspmd.annotate` raises for `axis`.
@@ -93,25 +94,25 @@ class _Stages:
     has_aux: bool
 
     def on_stages(self, tree: Tree, dim: int) -> Tree:
-        """`tree` annotated: dimension `dim` of its arrays is that of the stages."""
+        """`tree`, annotated: dimension `dim` of its arrays is that of the stages."""
         if self.axis is None:
             return tree
         return jax.tree.map(lambda leaf: _annotated(leaf, self.axis, dim), tree)
 
     def each(self, tree: Tree, dim: int) -> Tree:
-        """A copy of everything for every stage, so that gradients are summed over stages once, after the loop."""
+        """A copy of the tree for every stage, so that gradients are summed over stages once, after the loop."""
         copies = jax.tree.map(lambda leaf: jnp.repeat(jnp.expand_dims(leaf, dim), self.plan.stages, dim), tree)
         return self.on_stages(copies, dim)
 
     def __call__(self, params: Tree, state: Tree, step: Any, shared: Tree) -> tuple[Tree, Tree]:
-        """The state [stages, ...] after a step, and what else the stages gave."""
+        """The state [stages, ...] after a step, and the auxiliary results of the stages."""
         body = self._vectorised
         if self.remat or len(self.lead) > 1:
             body = jax.checkpoint(body, policy=self._policy(), prevent_cse=False)
         return body(params, state, step, shared)
 
     def _policy(self) -> Policy | None:
-        """What the backward pass finds kept. Weights of a repeat are looked up again, not kept for every step."""
+        """The values saved for the backward pass. Weights of a repeat are looked up again, not saved at every step."""
         if self.remat is True:
             return None
         allowed = self.remat or jax.checkpoint_policies.everything_saveable
@@ -128,23 +129,23 @@ class _Stages:
     def _one(self, params: Tree, x: Tree, position: Position, shared: Tree) -> tuple[Tree, Tree]:
         found = self.function(params, x, *((position,) if self.indexed else ()), *shared)
         if self.has_aux and not (isinstance(found, tuple) and len(found) == 2):
-            raise UsageError("with has_aux a stage has to return a pair of its result and what else it gives")
+            raise UsageError("with has_aux, a stage has to return a pair of its result and its auxiliary results")
         y, aux = found if self.has_aux else (found, ())
         given, made = jax.tree.map(jax.typeof, x), jax.tree.map(jax.typeof, y)
         if _kinds(given) != _kinds(made):
             raise UsageError(
-                f"a stage takes {given} and gives {made}", hint="these have to be alike for the next stage"
+                f"a stage takes {given} and gives {made}", hint="they have to be equal: the next stage takes the result"
             )
         return y, aux
 
 
 def _run(stages: _Stages, params: Tree, x: Tree, shared: Tree) -> tuple[Tree, Tree]:
-    """The loop. Rows [microbatches, ...] in and out are held by all stages; the first reads, the last one writes."""
+    """The loop. All stages have the input and output rows, [microbatches, ...]; the first reads, the last writes."""
     plan = stages.plan
     params = stages.on_stages(params, len(stages.lead) - 1)
     shared = stages.each(shared, 0)
     rows = stages.each(x, 1)
-    # Idle stages start with a row that exists: what is undefined at zero would spoil gradients.
+    # Idle stages start with a row that exists: a function that is undefined at zero would spoil gradients.
     state = jax.tree.map(lambda leaf: lax.stop_gradient(leaf[0]), rows)
     results = jax.tree.map(jnp.zeros_like, rows)
     _, auxes = jax.eval_shape(stages, params, state, jnp.int32(0), shared)
@@ -156,7 +157,7 @@ def _run(stages: _Stages, params: Tree, x: Tree, shared: Tree) -> tuple[Tree, Tr
         state = jax.tree.map(lambda leaf, row: _shifted(leaf, row, slots, plan), state, rows)
         state, aux = stages(params, stages.on_stages(state, 0), step, shared)
         state = stages.on_stages(state, 0)
-        # A row is written at every repeat, the last time with what is wanted; only the last stage's column is read.
+        # A row is written at every repeat, the last time with its result; only the last stage's column is read.
         results = jax.tree.map(
             lambda rows, row: lax.dynamic_update_index_in_dim(rows, row, slots.microbatch[-1], 0), results, state
         )
@@ -165,12 +166,12 @@ def _run(stages: _Stages, params: Tree, x: Tree, shared: Tree) -> tuple[Tree, Tr
 
     steps = jnp.arange(plan.steps, dtype=jnp.int32)
     (_, results, sums), _ = lax.scan(body, (state, results, sums), steps)
-    # Said here, what is split over stages after the pipeline does not come into its backward loop so.
+    # Without this annotation, the sharding that the results have after the pipeline would enter its backward loop.
     return jax.tree.map(lambda leaf: leaf[:, -1], stages.on_stages(results, 1)), sums
 
 
 def _shifted(state: Any, rows: Any, slots: Any, plan: PipelineSchedule) -> Any:
-    """`state` moved to the next stage; a new row for the first one, or what comes back from the last."""
+    """`state`, moved to the next stage; the first stage gets a new row, or the result of the last stage."""
     if plan.repeats == 1:
         moved = lax.pad(state, jnp.zeros((), state.dtype), ((1, -1, 0), *((0, 0, 0),) * (state.ndim - 1)))
     else:
@@ -181,7 +182,7 @@ def _shifted(state: Any, rows: Any, slots: Any, plan: PipelineSchedule) -> Any:
 
 
 def _of_repeat(leaf: Any, repeat: Any) -> Any:
-    """`leaf[repeat[s], s]` of every stage s, by one operation: what a policy does not keep is this one's result."""
+    """`leaf[repeat[s], s]` of every stage s, by a single operation, so that a policy can exclude its result."""
     numbers = lax.GatherDimensionNumbers(
         offset_dims=tuple(range(1, leaf.ndim - 1)),
         collapsed_slice_dims=(0,),
@@ -194,7 +195,7 @@ def _of_repeat(leaf: Any, repeat: Any) -> Any:
 
 
 def _added(total: Any, value: Any, slots: Any) -> Any:
-    """`value` [stages, ...] of the busy stages added where it belongs in `total`, which may have repeats, too."""
+    """`total` plus `value` [stages, ...] of the busy stages; `total` may have a dimension of repeats, too."""
     busy, rank = slots.busy, value.ndim
     if total.ndim > value.ndim:
         busy = busy & (jnp.arange(total.shape[0])[:, None] == slots.repeat)
@@ -218,7 +219,7 @@ def _array(leaf: Any) -> Any:
     try:
         return jnp.asarray(leaf)
     except TypeError:
-        raise UsageError(f"{shown(leaf)} is no array; a pipeline takes pytrees of arrays") from None
+        raise UsageError(f"{shown(leaf)} is not an array; a pipeline takes pytrees of arrays") from None
 
 
 def _split_batch(x: Tree, microbatches: int) -> Tree:
@@ -226,9 +227,9 @@ def _split_batch(x: Tree, microbatches: int) -> Tree:
         if not leaf.ndim or leaf.shape[0] % microbatches:
             raise UsageError(
                 f"a batch of shape {leaf.shape} cannot be split into {microbatches} microbatches",
-                hint="these have to divide its first dimension",
+                hint="the number of microbatches has to divide its first dimension",
             )
-        # Reshaped the other way round, a batch split over devices would give every device other microbatches.
+        # With the dimensions swapped, the devices over which a batch is split would have different microbatches.
         return leaf.reshape(leaf.shape[0] // microbatches, microbatches, *leaf.shape[1:]).swapaxes(0, 1)
 
     return jax.tree.map(split, x)
@@ -241,7 +242,7 @@ def _join_batch(leaf: Any) -> Any:
 def _check_microbatches(x: Tree, microbatches: int) -> None:
     leaves = jax.tree.leaves(x)
     if not leaves:
-        raise UsageError("a pipeline of no arrays has nothing to do; 'x' is empty")
+        raise UsageError("'x' has no arrays, so the pipeline has no input")
     for leaf in leaves:
         if leaf.shape[:1] != (microbatches,):
             raise UsageError(f"'x' of shape {leaf.shape} should begin with {microbatches} microbatches")

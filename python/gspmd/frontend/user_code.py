@@ -1,4 +1,4 @@
-"""Functions of the user that are called while a program is partitioned: what they raise is told as an error of it."""
+"""Calls of the user's functions during partitioning: their exceptions become errors of gspmd."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NOT_OF_USER = tuple(os.path.dirname(path) + os.sep for path in (jax.__file__, _
 
 
 @contextlib.contextmanager
-def told_by_user(what: str, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
-    """What the user's code raises inside becomes an error that tells it, and where in that code it was raised."""
+def user_errors(what: str, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
+    """Turn an exception of the user's code inside into an AnnotationError, with the line that raised it."""
     try:
         yield
     except Error:
@@ -29,5 +29,5 @@ def told_by_user(what: str, code: Code = Code.CUSTOM_CALL) -> Iterator[None]:
             if not frame.f_code.co_filename.startswith(_NOT_OF_USER)
         ]
         notes = tuple(Note("raised here", place) for place in raised[-1:])
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise AnnotationError(f"{what}: {said}", code=code, notes=notes) from error
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise AnnotationError(f"{what}: {text}", code=code, notes=notes) from error

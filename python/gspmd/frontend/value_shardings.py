@@ -1,4 +1,4 @@
-"""What users say of arguments and results: where each is to be, by pytrees of shardings or by the arrays themselves."""
+"""The shardings that users specify for arguments and results, by pytrees of shardings or by the arrays themselves."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from gspmd.runtime.sharded_array import ShardedArray, jax_sharding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is said of one argument or result; what is not said is None, and left to the compiler.
+class ValueSpec:
+    """The user's specification of one argument or result; a field that is None is left to the compiler.
 
-    `memory_kind` is one of JAX's, as `pinned_host`; `layout` is a `jax.experimental.layout.Layout`; `spec` are the
-    user's own words for the sharding.
+    `memory_kind` is one of JAX's, such as `pinned_host`; `layout` is a `jax.experimental.layout.Layout`; `spec` is the
+    sharding as the user wrote it.
     """
 
     sharding: TensorSharding | None = None
@@ -40,45 +40,45 @@ class Wanted:
     layout: Any = None
     spec: PartitionSpec | NamedSharding | None = None
 
-    def beside(self, array: Wanted, is_split: bool) -> Wanted:
-        """What is said of an argument, else what the array that is passed says itself, if `is_split` as it is."""
+    def beside(self, array: ValueSpec, is_split: bool) -> ValueSpec:
+        """This specification, completed by that of the array that is passed; by its sharding only if `is_split`."""
         if self.sharding is None and is_split:
             own = array.memory_kind if self.memory_kind is None else self.memory_kind
             return dataclasses.replace(array, memory_kind=own, layout=self.layout or array.layout)
         return self if self.layout is not None else dataclasses.replace(self, layout=array.layout)
 
 
-NOTHING = Wanted()
-Given = list[Wanted]  # one a leaf
+NO_SPEC = ValueSpec()
+ValueSpecs = list[ValueSpec]  # one for each leaf
 
 
-def given_shardings(mesh: DeviceMesh, prefix: Any, values: Any, what: str) -> Given:
-    """One for each leaf of `values`, which `prefix` is a prefix of; `what` is what errors call it.
+def given_shardings(mesh: DeviceMesh, prefix: Any, values: Any, what: str) -> ValueSpecs:
+    """The specification of each leaf of `values`, of which `prefix` is a prefix; errors call it `what`.
 
-    Errors: UsageError when the structures differ, AnnotationError for a spec that does not fit its value.
+    Errors: UsageError if the structures differ, AnnotationError for a spec that does not fit its value.
     """
     if prefix is None:
-        return [NOTHING] * len(jax.tree.leaves(values))
+        return [NO_SPEC] * len(jax.tree.leaves(values))
     paths = jax.tree_util.tree_flatten_with_path(values)[0]
     return [
-        _wanted(mesh, spec, len(value.shape), f"{what}{jax.tree_util.keystr(path)}")
+        _value_spec(mesh, spec, len(value.shape), f"{what}{jax.tree_util.keystr(path)}")
         for spec, (path, value) in zip(_spread(prefix, values, what), paths, strict=True)
     ]
 
 
 def with_shardings(structs: Any, prefix: Any, mesh: Any, what: str) -> Any:
-    """Shapes with what `prefix` says of their shardings and layouts, over a mesh of JAX's where that is by names."""
+    """Shapes with the shardings and layouts in `prefix`; a spec is one over the `mesh` of JAX's."""
     leaves, tree = jax.tree.flatten(structs)
     specs = [None] * len(leaves) if prefix is None else _spread(named_shardings(prefix, mesh), structs, what)
-    told = [
+    specified = [
         struct.update(sharding=spec) if isinstance(_sharding_of(spec), jax.sharding.Sharding) else struct
         for struct, spec in zip(leaves, specs, strict=True)
     ]
-    return jax.tree.unflatten(tree, told)
+    return jax.tree.unflatten(tree, specified)
 
 
 def named_shardings(prefix: Any, mesh: Any) -> Any:
-    """The same with `NamedSharding`s over a mesh of JAX's in place of specs; None for these where there is no mesh."""
+    """The pytree with `NamedSharding`s over a mesh of JAX's in place of specs, or None if there is no mesh."""
 
     def named(spec: Any) -> Any:
         if isinstance(spec, Format):
@@ -91,7 +91,7 @@ def named_shardings(prefix: Any, mesh: Any) -> Any:
 
 
 def without_hlo(prefix: Any, what: str) -> Any:
-    """The same with shardings over meshes in place of those in XLA's words. Errors: WrongSharding."""
+    """The pytree with `NamedSharding`s in place of `GSPMDSharding`s. Errors: WrongSharding."""
 
     def named(spec: Any) -> Any:
         if isinstance(spec, Format):
@@ -103,22 +103,22 @@ def without_hlo(prefix: Any, what: str) -> Any:
 
 
 def _over_a_mesh(spec: Any, devices: tuple[Any, ...], what: str) -> NamedSharding:
-    """A sharding in XLA's words over a mesh with the axes that it takes, of the devices in their order."""
-    said = parse_hlo_sharding(jax_stages.hlo_text(spec, 0))
-    rank = len(said.body.dims) - len(said.body.subgroups) if isinstance(said.body, Tiled) else 0
-    found = to_tensor_sharding(said, rank, common_mesh([said], len(devices)))
+    """A `GSPMDSharding` as one over a mesh of these devices in their order, with the axes that it needs."""
+    parsed = parse_hlo_sharding(jax_stages.hlo_text(spec, 0))
+    rank = len(parsed.body.dims) - len(parsed.body.subgroups) if isinstance(parsed.body, Tiled) else 0
+    found = to_tensor_sharding(parsed, rank, common_mesh([parsed], len(devices)))
     if found.manual or found.unreduced:
         raise WrongSharding(f"{what}: {spec} does more than divide dimensions", hint="give a NamedSharding")
     return jax_sharding(found.closed(), devices).with_memory_kind(spec.memory_kind)
 
 
 def left_open(prefix: Any, values: Any, what: str) -> tuple[bool, ...]:
-    """Of each leaf of `values`, whether `prefix` says nothing of its sharding. Errors: as above."""
+    """For each leaf of `values`, whether `prefix` leaves its sharding open. Errors: as `given_shardings`."""
     return tuple(_sharding_of(spec) is None for spec in _spread(prefix, values, what))
 
 
 def _spread(prefix: Any, values: Any, what: str) -> list[Any]:
-    """What a prefix of `values` says of each of their leaves."""
+    """The entry of a prefix for each leaf of `values`."""
     if isinstance(prefix, list) and isinstance(values, tuple):
         prefix = tuple(prefix)
     boxed = jax.tree.map(_Boxed, prefix, is_leaf=_is_spec)  # a None that is a leaf, unlike those among the values
@@ -134,12 +134,12 @@ class _Boxed:
 
 
 def _misfit(what: str, message: str) -> WrongValue:
-    """What `jax.tree.broadcast` says in many lines, and where: `.. error: different types at key path\n .. tree[0]`."""
+    """The error of `jax.tree.broadcast`, `.. error: different types at key path\n .. tree[0]`, on one line."""
     first, _, rest = message.partition("\n")
     reason = first.partition(": ")[2].removesuffix(" at key path") or first
     path = rest.split("\n")[0].partition("prefix_tree")[2].strip()
     return WrongValue(
-        f"{what}{path} does not fit the values: {reason}", hint="give a pytree that begins as that of the values"
+        f"{what}{path} does not fit the values: {reason}", hint="give a prefix of the pytree of the values"
     )
 
 
@@ -152,7 +152,7 @@ def _is_spec(value: Any) -> bool:
 
 
 def check_specs(**prefixes: Any) -> None:
-    """Raise WrongType for a leaf of `in_shardings` or `out_shardings` that says nothing of a sharding."""
+    """Raise WrongType for a leaf of `in_shardings` or `out_shardings` that is not a sharding, a spec or None."""
     for what, prefix in prefixes.items():
         for path, leaf in jax.tree_util.tree_flatten_with_path(prefix, is_leaf=_is_spec)[0]:
             if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
@@ -170,7 +170,7 @@ def check_specs(**prefixes: Any) -> None:
 
 
 def specs_in(*prefixes: Any) -> list[Any]:
-    """The shardings in pytrees of these."""
+    """The shardings in pytrees."""
     leaves = [leaf for prefix in prefixes for leaf in jax.tree.leaves(prefix, is_leaf=_is_spec)]
     return [_sharding_of(leaf) for leaf in leaves]
 
@@ -180,7 +180,7 @@ def _sharding_of(spec: Any) -> Any:
     return None if is_unspecified(spec) else spec
 
 
-def _wanted(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> Wanted:
+def _value_spec(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> ValueSpec:
     layout = None
     if isinstance(spec, Format):
         layout = spec.layout
@@ -189,15 +189,15 @@ def _wanted(mesh: DeviceMesh, spec: Any, rank: int, what: str) -> Wanted:
     if kind is not None and kind == usual_memory(spec):
         kind = None
     named = spec if isinstance(spec, PartitionSpec | NamedSharding) else None
-    return Wanted(_sharding(mesh, spec, rank, what), kind, layout, named)
+    return ValueSpec(_sharding(mesh, spec, rank, what), kind, layout, named)
 
 
 def usual_memory(sharding: jax.sharding.Sharding) -> str | None:
-    """The memory that devices compute in, which goes without saying."""
+    """The default memory of the devices, which need not be specified."""
     try:
         device: Any = next(iter(sharding.device_set))
         return str(device.default_memory().kind)
-    except (ValueError, NotImplementedError, JaxRuntimeError):  # over devices that are not here
+    except (ValueError, NotImplementedError, JaxRuntimeError):  # over devices that are absent
         return "device"
 
 
@@ -222,14 +222,14 @@ def _on_one_device(mesh: DeviceMesh, spec: SingleDeviceSharding, rank: int) -> T
     if mesh.mesh.size > 1:
         raise AnnotationError(
             f"it is on {device} alone, but the program runs on {mesh.mesh.size} devices",
-            hint="use PartitionSpec() for a value that every device has",
+            hint="use PartitionSpec() for a replicated value",
             code=Code.DEVICE_COUNT,
         )
     return replicated(mesh.mesh, rank)
 
 
 def _mesh_of(spec: NamedSharding, program: DeviceMesh) -> Mesh:
-    """The mesh of a sharding in terms of the program's partitions. Raises AnnotationError for other devices."""
+    """The mesh of a sharding, over the program's partitions. Raises AnnotationError for other devices."""
     given = tuple(spec.mesh.shape.items())
     if given == program.mesh.axes and (own_order(spec.mesh, program) is None):
         return program.mesh
@@ -252,37 +252,37 @@ def _mesh_of(spec: NamedSharding, program: DeviceMesh) -> Mesh:
     return own_order(spec.mesh, program) or Mesh(given, name="")
 
 
-def wanted_by_array(array: Any, mesh: DeviceMesh) -> Wanted:
-    """How an array, or what stands for one, is split already, and in which memory; nothing where it does not say."""
+def spec_of_array(array: Any, mesh: DeviceMesh) -> ValueSpec:
+    """The sharding and memory of an array or of a shape in its place; `NO_SPEC` if it has none."""
     if isinstance(array, ShardedArray):
         own = array.placement.mesh
         ordered = own.axes == mesh.mesh.axes and array.device_assignment == mesh.devices
-        return Wanted(array.placement.closed()) if own == mesh.mesh or ordered else NOTHING
+        return ValueSpec(array.placement.closed()) if own == mesh.mesh or ordered else NO_SPEC
     sharding = getattr(array, "sharding", None)
     if isinstance(sharding, Format):
         sharding = sharding.sharding
     if not isinstance(sharding, jax.sharding.Sharding) or not getattr(array, "committed", True):
-        return NOTHING
+        return NO_SPEC
     kind = sharding.memory_kind
     kind = None if kind is None or kind == usual_memory(sharding) else kind
     if not isinstance(sharding, NamedSharding) or mesh.mesh.size != sharding.mesh.size:
-        return Wanted(memory_kind=kind)
+        return ValueSpec(memory_kind=kind)
     try:
         own = own_order(sharding.mesh, mesh) or _same_devices(sharding.mesh, mesh)
         placed = sharding_of_spec(own, sharding.spec, len(array.shape))
-        return Wanted(placed, kind, own_layout(array), sharding)
+        return ValueSpec(placed, kind, own_layout(array), sharding)
     except AnnotationError:
-        return Wanted(memory_kind=kind)
+        return ValueSpec(memory_kind=kind)
 
 
-def wanted_by_ref(ref: jax.Ref, mesh: DeviceMesh) -> Wanted:
-    """Where a mutable array is; one that is not on the program's devices yet is going to be whole on each of them."""
-    found = wanted_by_array(ref, mesh)
-    return found if found.sharding is not None else Wanted(replicated(mesh.mesh, ref.ndim), found.memory_kind)
+def spec_of_ref(ref: jax.Ref, mesh: DeviceMesh) -> ValueSpec:
+    """The sharding of a mutable array; one that is not on the program's devices will be replicated over these."""
+    found = spec_of_array(ref, mesh)
+    return found if found.sharding is not None else ValueSpec(replicated(mesh.mesh, ref.ndim), found.memory_kind)
 
 
 def _same_devices(given: Any, program: DeviceMesh) -> Mesh:
-    """The array's mesh where it is over the program's devices and called otherwise, else the program's."""
+    """The array's mesh if it has the program's devices and other axes, else the program's mesh."""
     axes = tuple(given.shape.items())
     if axes != program.mesh.axes and isinstance(given, jax.sharding.Mesh):
         devices = program.devices if program.devices is not None else tuple(jax.devices()[: program.mesh.size])
@@ -294,7 +294,7 @@ def _same_devices(given: Any, program: DeviceMesh) -> Mesh:
 def check_devices(leaf: Any, path: str, program: DeviceMesh, may_be_moved: bool) -> None:
     """Raise WrongSharding for an array that was put on other devices than the program's.
 
-    From one device, or from some of the program's, it `may_be_moved` where the user says the mesh to gspmd.
+    An array on one device, or on some of the program's, `may_be_moved` if the user gave gspmd the mesh.
     """
     if not is_array(leaf) or not leaf.committed or not program.is_here():
         return
@@ -306,30 +306,30 @@ def check_devices(leaf: Any, path: str, program: DeviceMesh, may_be_moved: bool)
             f"argument {path} is on devices {others}, but the function runs on devices {own}: "
             "Received incompatible devices for jitted computation",
             hint="put it on these by jax.device_put"
-            + ("; with mesh=, gspmd.jit does" if lies <= runs else ", or leave the mesh out"),
+            + ("; with mesh=, gspmd.jit does so" if lies <= runs else ", or leave the mesh out"),
             code=Code.DEVICE_COUNT,
         )
 
 
-def shardings(given: Sequence[Wanted]) -> list[TensorSharding | None]:
-    """What is said of where values are split."""
+def shardings(given: Sequence[ValueSpec]) -> list[TensorSharding | None]:
+    """The shardings in specifications."""
     return [wanted.sharding for wanted in given]
 
 
 __all__ = [
-    "NOTHING",
-    "Given",
-    "Wanted",
+    "NO_SPEC",
+    "ValueSpec",
+    "ValueSpecs",
     "check_devices",
     "check_specs",
     "given_shardings",
     "left_open",
     "named_shardings",
     "shardings",
+    "spec_of_array",
+    "spec_of_ref",
     "specs_in",
     "usual_memory",
-    "wanted_by_array",
-    "wanted_by_ref",
     "with_shardings",
     "without_hlo",
 ]

@@ -1,4 +1,4 @@
-"""Methods that are kept by what their object holds, without a cycle: the object is freed when it is out of use."""
+"""Methods without a reference to their object, which the object's own members can hold without a reference cycle."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Values of operations, in normal form: choices by known masks, operations on elements, and sums over sets.
 
-Everything that programs compute is made of these, of moves (`values.py`), and of terms that nothing is known of. Two
-values are the same function of the arguments if they are the same instance. Sums are taken for sums of exact numbers:
-in whatever order and parts they are added up, they are one term with the set of what has been added.
+Programs consist of these, of moves (`values.py`), and of opaque terms. Two values are the same function of the
+arguments if they are the same instance. Arithmetic is exact: in whatever order and parts a sum is added up, it is one
+term with the set of its summands.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from gspmd.verification.terms import (
 )
 from gspmd.verification.values import Shape, SymbolicValue, Values
 
-_MOST_SUMMANDS = 256  # that are brought into an order
+_MAX_SUMMANDS = 256  # that are sorted
 _SELECT = "stablehlo.select"
 _SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
 ORDERED = "ordered"  # see ordered.py
 BITCAST = "stablehlo.bitcast_convert"
 _PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
-_LARGEST_JOINT = 1 << 18
-"""Numbers that depend on several dimensions are computed up to so many, else what computes them is a term."""
+_MAX_JOINT = 1 << 18
+"""The most known numbers over several dimensions that are computed; the operation on more of them is a term."""
 
 
 class Algebra(Values):
@@ -64,7 +64,7 @@ class Algebra(Values):
         self._shares = itertools.count()
         self._totals: dict[tuple[str, SymbolicValue, Label, int], SymbolicValue] = {}
         self.neutral_terms: dict[str, Term] = {}
-        """By how is combined what changes nothing, where that is no number."""
+        """The neutral elements of monoids that are not numbers, by monoid."""
         self._linear: dict[tuple[Term, frozenset[int]], str] = {}
 
     # ---- numbers ----
@@ -78,7 +78,7 @@ class Algebra(Values):
         return self.of(self.terms.make((INTEGER,), element, own=[(NUMBER, each)]), shape, valid)
 
     def known(self, value: SymbolicValue) -> IndexMap | None:
-        """The numbers of a value, if they are known."""
+        """The numbers of a value, or None if they are unknown."""
         if value.term.kind == INTEGER:
             return value.maps[0]
         if value.term.kind == CONSTANT:
@@ -97,7 +97,7 @@ class Algebra(Values):
     # ---- choices ----
 
     def choice(self, mask: IndexMap, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue:
-        """One value where the mask is 1, and the other elsewhere."""
+        """One value where the mask is 1, and the other one elsewhere."""
         if mask.is_constant:
             return yes if mask.value == 1 else no
         which = pointwise(lambda m: np.where(m == ANY, ANY, m != 1), mask)
@@ -112,19 +112,19 @@ class Algebra(Values):
         return made
 
     def selector(self, value: SymbolicValue) -> IndexMap:
-        """Which part a choice is, by number."""
+        """The number of the part that a choice takes."""
         (ref,) = value.term.own
         assert isinstance(ref, int)
         return value.maps[ref]
 
     def leaves(self, value: SymbolicValue) -> list[SymbolicValue]:
-        """What a choice is between."""
+        """The parts of a choice."""
         return [self.part(value, number) for number in range(len(value.term.parts))]
 
     def without(
         self, value: SymbolicValue, holds: Callable[[Term], bool]
     ) -> tuple[IndexMap, SymbolicValue, SymbolicValue] | None:
-        """Of a choice with a part of which something holds: where it is something else, that, and the part."""
+        """For a choice with a part that `holds`: the mask of its other parts, the choice of these, and that part."""
         if value.term.kind != CHOICE:
             return None
         number = next((i for i, part in enumerate(value.term.parts) if holds(part)), None)
@@ -137,11 +137,11 @@ class Algebra(Values):
         return mask, others, leaves[number]
 
     def _seen(self, value: SymbolicValue, mask: IndexMap) -> SymbolicValue:
-        """What of a value matters where a mask is 1."""
+        """A value whose elements do not matter where a mask is not 1."""
         return self.value(value.term, [masked(each, mask) for each in value.maps], value.shape)
 
     def part(self, value: SymbolicValue, number: int) -> SymbolicValue:
-        """A part of a value's term, as it is bound there."""
+        """A part of a value's term, with its bindings."""
         term = value.term
         bindings = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.refs[number]]
         assert not any(isinstance(binding, BoundSlot) for binding in bindings)
@@ -150,7 +150,7 @@ class Algebra(Values):
     # ---- operations on elements ----
 
     def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
-        """Of an operation, whose name comes first, the result of values of one shape."""
+        """The result of an operation, a tuple that begins with its name, on values of one shape."""
         shape = values[0].shape
         valid = [mask for value in values for mask in value.valid]
         found = self._computed(operation, element, values)
@@ -182,10 +182,10 @@ class Algebra(Values):
         return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
 
     def _added(self, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
-        """A sum of numbers that are no integers, its summands in a fixed order."""
+        """A sum with its summands in a fixed order; a sum of integers only as a choice."""
         if numbers.bits_of(element) is not None:
             return self._joined(*values)
-        summands = [each for value in values for each in self._summands(value, _MOST_SUMMANDS)]
+        summands = [each for value in values for each in self._summands(value, _MAX_SUMMANDS)]
         changed = True
         while changed:
             changed = False
@@ -200,7 +200,7 @@ class Algebra(Values):
         return self.of(self.terms.added([each.instance for each in summands]), values[0].shape)
 
     def _summands(self, value: SymbolicValue, most: int) -> list[SymbolicValue]:
-        """What a sum is of, at most so many; the last one may be a sum itself."""
+        """The summands of a sum, `most` and a last one, which may be a sum itself."""
         found: list[SymbolicValue] = []
         while value.term.kind == "stablehlo.add" and len(found) < most:
             parts = [self.part(value, i) for i in range(2)]
@@ -210,7 +210,7 @@ class Algebra(Values):
         return [*found, value]
 
     def _united(self, first: SymbolicValue, second: SymbolicValue) -> SymbolicValue | None:
-        """Two sums of the same summands over two sets, as one."""
+        """The sum of two sums of one term over two sets, as one over their union."""
         if first.term is not second.term:
             return None
         differing = [i for i, (a, b) in enumerate(zip(first.maps, second.maps, strict=True)) if a is not b]
@@ -222,7 +222,7 @@ class Algebra(Values):
         return self.value(first.term, maps, first.shape)
 
     def _joined(self, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue | None:
-        """A sum of two values of which one is zero wherever the other one is not, as a choice."""
+        """The sum of two values, one of which is zero wherever the other one is not, as a choice."""
         if left.term.kind != CHOICE or right.term.kind != CHOICE:
             return None
         first, second = self.without(left, is_zero), self.without(right, is_zero)
@@ -234,7 +234,7 @@ class Algebra(Values):
         return self.choice(first[0], first[1], self.choice(second[0], second[1], second[2]))
 
     def _undone(self, name: str, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
-        """What an operation makes that takes back what another one has done."""
+        """The result of an operation that inverts the operation of its operand; None for others."""
         value = values[0]
         if name == "stablehlo.convert" and value.term.kind == name and value.term.parts[0].element == element:
             return self.part(value, 0) if numbers.widens(element, value.element) else None
@@ -270,17 +270,17 @@ class Algebra(Values):
         known = [each for each in maps if each is not None]
         labels = {label: size for each in known for label, size in each.sizes().items()}
         over = [label for label in labels if label.kind == "dim"]
-        if len(over) > 1 and int(np.prod(list(labels.values()), dtype=np.int64)) > _LARGEST_JOINT:
+        if len(over) > 1 and int(np.prod(list(labels.values()), dtype=np.int64)) > _MAX_JOINT:
             return None
         return numbers.computed(operation, values[-1].element, element, known)
 
     def _of_choice(
         self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue], valid: Sequence[IndexMap]
     ) -> SymbolicValue | None:
-        """Of what is linear in a part with zeros, the part of what it makes, with zeros; alike of functions of one
-        operand that is a constant in places.
+        """A linear operation on a choice of a part or zero, as a choice of its result or zero; and likewise a function of
+        one operand that is a choice of a part or a constant.
         """
-        for position in _alone(str(operation[0]), element):
+        for position in _linear_operands(str(operation[0]), element):
             value = values[position]
             parts = self.without(value, is_zero)
             if parts is None:
@@ -300,7 +300,7 @@ class Algebra(Values):
     # ---- sums ----
 
     def summed_once(self, monoid: str, value: SymbolicValue) -> SymbolicValue:
-        """A sum, also where it is of one summand: with what it begins with, that may be something else."""
+        """A value as a sum, even of one summand: with an initial value, a sum of one summand may be another value."""
         if value.term.operation == (SUM, monoid):
             return value
         once = set_map((), np.ones((1, 1), np.int64))
@@ -308,13 +308,13 @@ class Algebra(Values):
         return self.of(made, value.shape, value.valid)
 
     def share(self, value: SymbolicValue, which: IndexMap, count: int) -> SymbolicValue:
-        """One of so many summands of a value, of which no more is known than that; others each time."""
+        """One of `count` summands of a value, which are unknown otherwise; each call makes new ones."""
         operation = (SHARE, count, next(self._shares))
         made = self.terms.make(operation, value.element, [value.instance], [(INDEX, which)])
         return self.of(made, value.shape, value.valid)
 
     def total(self, monoid: str, value: SymbolicValue, axis: int) -> SymbolicValue:
-        """All along a dimension, combined; later dimensions move up. Raises NotKnown, TooLarge."""
+        """All elements along a dimension, combined; the dimension is removed. Raises NotKnown, TooLarge."""
         if value.element == "i1":
             monoid = numbers.OF_BOOLEANS.get(monoid, monoid)
         shape = value.shape[:axis] + value.shape[axis + 1 :]
@@ -325,7 +325,7 @@ class Algebra(Values):
                 return self.value(self.neutral_terms[monoid], (), shape)
             bits = numbers.neutral(monoid, value.element)
             if bits is None:
-                raise NotKnown(f"nothing is combined by '{monoid}'")
+                raise NotKnown(f"a reduction of no elements by '{monoid}', which has no neutral element")
             return self.number(index_maps.constant(bits), value.element, shape)
         if size == 1:
             made = self.moved(value, value.shape, {label: index_maps.constant(0)})
@@ -334,7 +334,7 @@ class Algebra(Values):
         return self.relabelled(made, shape, names)
 
     def _total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
-        """The same, the dimension left with one place; what is a summand of many values is summed up once."""
+        """The same, with the dimension kept at size 1; totals are cached."""
         key = (monoid, value, label, size)
         found = self._totals.get(key)
         if found is None:
@@ -347,7 +347,7 @@ class Algebra(Values):
             return self.of(value.instance, value.shape, valid)
         if value.term.kind == "stablehlo.select":
             condition, *parts = (self.part(value, number) for number in range(3))
-            if not any(each.depends_on(label) for each in condition.maps):  # all summands are of one of the two
+            if not any(each.depends_on(label) for each in condition.maps):  # all summands are from one side
                 sums = [self._total(monoid, part, label, size) for part in parts]
                 made = self.elementwise(value.term.operation, value.element, [condition, *sums])
                 return self.of(made.instance, value.shape, [*valid, *made.valid])
@@ -370,7 +370,7 @@ class Algebra(Values):
         return self.of(made.instance, value.shape, valid)
 
     def _with_plain_zeros(self, value: SymbolicValue) -> SymbolicValue:
-        """Something or a zero of any sign, as something or 0."""
+        """A selection of a value or a zero of any sign, as one of the value or 0."""
         parts = [self.part(value, number) for number in range(3)]
         plain = [self.zero(part.element, part.shape) if is_zero(part.term) else part for part in parts]
         return self.elementwise(value.term.operation, value.element, plain)
@@ -378,7 +378,7 @@ class Algebra(Values):
     def _present(
         self, monoid: str, value: SymbolicValue, label: Label
     ) -> tuple[IndexMap | None, list[tuple[IndexMap, SymbolicValue]], SymbolicValue]:
-        """Which summands there are; choices that do not depend on that; and the summands."""
+        """A mask of the summands that are not neutral, choices that do not depend on the label, and the summands."""
         present: IndexMap | None = None
         kept: list[tuple[IndexMap, SymbolicValue]] = []
         value = SymbolicValue(value.term, value.bindings, value.shape)
@@ -399,12 +399,12 @@ class Algebra(Values):
         return present, kept, value
 
     def _neutral(self, monoid: str, element: str) -> Callable[[Term], bool]:
-        """Whether a term changes nothing that it is combined with."""
+        """Tests whether a term is neutral."""
         known = self.neutral_terms.get(monoid)
         return lambda term: term is known or _is_constant(term, lambda bits: numbers.is_neutral(monoid, bits, element))
 
     def _finished(self, value: SymbolicValue) -> SymbolicValue:
-        """A sum of all that a value has been taken apart into, as the value."""
+        """A sum of all shares of a value, as the value."""
         term = value.term
         if term.kind != SUM or term.parts[0].kind != SHARE:
             return value
@@ -432,11 +432,11 @@ class Algebra(Values):
             return made
         bits = numbers.neutral(monoid, made.element)
         if bits is None:
-            raise NotKnown(f"nothing is combined by '{monoid}' on some devices")
+            raise NotKnown(f"a reduction by '{monoid}', which has no neutral element, of no elements on some devices")
         return self.choice(there, made, self.number(index_maps.constant(bits), made.element, shape))
 
     def _has_part_without(self, monoid: str, instance: Instance, label: Label, shape: Shape) -> bool:
-        """Whether of what is combined something is neutral, depending on a label."""
+        """Whether a part of the combined values is neutral, depending on a label."""
         term = instance.term
         if _together(monoid, str(term.kind), term.element) != tuple(range(len(term.parts))) or len(term.parts) < 2:
             return False
@@ -448,7 +448,7 @@ class Algebra(Values):
         )
 
     def _selected_sum(self, value: SymbolicValue) -> SymbolicValue:
-        """A selection of a sum as a sum of selections."""
+        """A selection from a sum, as a sum of selections."""
         condition, chosen, zero = (self.part(value, i) for i in range(3))
         if chosen.term.kind not in ("stablehlo.add", "stablehlo.subtract"):
             return value
@@ -461,7 +461,7 @@ class Algebra(Values):
     def _distributed(
         self, monoid: str, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
     ) -> SymbolicValue | None:
-        """A sum of what is a sum of parts, part by part."""
+        """The sum of a sum of parts, part by part."""
         term = instance.term
         value = SymbolicValue(*instance, shape)
         if monoid == "add" and term.kind == _SELECT and is_zero(term.parts[2]):
@@ -483,7 +483,7 @@ class Algebra(Values):
         return self.elementwise(term.operation, term.element, parts)
 
     def linear(self, term: Term, slots: frozenset[int]) -> str:
-        """Whether a term is `linear` in the sums over the sets in these slots, `constant` or neither, `no`."""
+        """Whether a term is `linear` in the sums over the sets in these slots, `constant`, or neither (`no`)."""
         used = slots & {i for i, kind in enumerate(term.kinds) if kind == SET}
         if not used:
             return "constant"
@@ -533,7 +533,7 @@ _CONVERTS = frozenset({"stablehlo.convert"})
 
 
 def _linear_in(name: str, element: str) -> tuple[tuple[int, ...], ...]:
-    """The operands that an operation is linear in together, each of these tuples."""
+    """The tuples of operands in which an operation is linear, all of a tuple together."""
     if name in _CONVERTS:
         return ((0,),) if numbers.is_float(element) else ()
     if name == "stablehlo.select":
@@ -544,15 +544,15 @@ def _linear_in(name: str, element: str) -> tuple[tuple[int, ...], ...]:
     return traits.linear
 
 
-def _alone(name: str, element: str) -> list[int]:
-    """The operands that it is linear in by themselves."""
+def _linear_operands(name: str, element: str) -> list[int]:
+    """The operands in which an operation is linear by themselves."""
     if name in _CONVERTS:
         return [0]
     return [together[0] for together in _linear_in(name, element) if len(together) == 1]
 
 
 def _together(monoid: str, name: str, element: str) -> tuple[int, ...]:
-    """The operands of an operation that a sum of results can be left to, all together."""
+    """The operands that can be reduced in place of the result, all together."""
     if name == f"stablehlo.{monoid}":
         return (0, 1)
     return max(_linear_in(name, element), key=len, default=()) if monoid == "add" else ()

@@ -1,4 +1,4 @@
-"""What attributes of operations say, as plain values."""
+"""Reads attributes of operations as plain values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def integer(op: Operation, name: str, default: int = 0) -> int:
 
 
 def table(attribute: Any, shape: tuple[int, ...]) -> Integers:
-    """A matrix of integers, as replica groups are."""
+    """A matrix of integers, such as replica groups."""
     return np.array(ir.DenseIntElementsAttr(attribute), np.int64).reshape(shape)
 
 
@@ -43,10 +43,10 @@ def shape_of(attribute: Any) -> tuple[int, ...]:
 
 
 def elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
-    """The numbers of a dense constant, as `numbers` has them; of rank 0 if they are all the same. Raises NotKnown."""
+    """The numbers of a dense constant, encoded as in `numbers`; of rank 0 for a splat. Raises NotKnown."""
     found = _elements(attribute, shape, element)
     if (found == ANY).any():
-        raise NotKnown(f"the constant {ANY}, or a NaN of these bits")
+        raise NotKnown(f"the constant {ANY}, or a NaN with these bits")
     return found
 
 
@@ -64,15 +64,15 @@ def _elements(attribute: Any, shape: tuple[int, ...], element: str) -> Integers:
 
 
 def complex_splat(attribute: Any, element: str) -> tuple[int, int]:
-    """The real and the imaginary part of a constant that is the same everywhere, which only its text tells.
+    """The real and the imaginary part of a complex splat, which the bindings have only as text.
 
-    Raises NotKnown for any other one.
+    Raises NotKnown for any other constant.
     """
     found = _COMPLEX.search(str(attribute))
     try:
         if found is not None:
             return float_bits(float(found[1])), float_bits(float(found[2]))
-    except ValueError:  # bits of what is no number
+    except ValueError:  # a bit pattern, as of a NaN
         pass
     raise NotKnown(f"constants of type '{element}'")
 
@@ -89,7 +89,7 @@ def _floats(attribute: Any, element: str) -> Any:
 
 
 def notes(op: Operation, names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Attributes as text, but for those that say what they are by default."""
+    """Attributes as text, without those that have their default values."""
     found = []
     for name, default in names.items():
         attribute = op.attributes.get(name)
@@ -100,7 +100,7 @@ def notes(op: Operation, names: Mapping[str, str]) -> tuple[tuple[str, str], ...
 
 
 def reducer(block: Block) -> str | None:
-    """The operation by which a region combines two elements, without its dialect; None if it does anything else."""
+    """The name of the operation that combines two elements in a region, without its dialect; None for other regions."""
     inside = list(block)
     if len(inside) != 2 or len(block.arguments) != 2:
         return None

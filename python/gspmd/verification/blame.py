@@ -1,4 +1,4 @@
-"""The first operation of the partitioned program that makes something the given program has not."""
+"""Finds the first operation of the partitioned program whose result the given program does not have."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gspmd.verification.values import SymbolicValue
 def first_difference(
     given: Iterable[SymbolicValue], found: Mapping[Name, SymbolicValue], result: Name
 ) -> Operation | None:
-    """Of the operations that a result is made of the first whose operands are all the given program's, and it is not.
+    """The first operation before a result that has a term foreign to the given program, and no foreign operand.
 
-    Sums that are not finished on all devices do not count. Where all are the given program's, as where only the wrong
-    elements are taken, it is the last one.
+    Partial sums do not count as foreign. If no term is foreign, as where only the wrong elements are read, it is the
+    operation that defines the result.
     """
     native = _reachable(value.term for value in given)
-    for op in _made_of(result):
+    for op in _operations_before(result):
         if not all(name in found for name in (*op.results, *op.operands)):
             continue
         results, operands = [found[name] for name in op.results], [found[name] for name in op.operands]
@@ -45,8 +45,8 @@ def _reachable(terms: Iterable[Term]) -> set[Term]:
     return found
 
 
-def _made_of(result: Name) -> list[Operation]:
-    """The operations of the block that a value is made of, in order."""
+def _operations_before(result: Name) -> list[Operation]:
+    """The operations of the block on which a value depends, in order."""
     found: set[Operation] = set()
     open_ = [result]
     while open_:

@@ -1,7 +1,7 @@
-"""Integers that are computed with block by block: within a block they grow evenly along every axis.
+"""Integers in blocks, within which they grow evenly along every axis; functions are computed block by block.
 
-What is computed of them is written as if of arrays. Sums and multiples of what grows evenly do so, too. A comparison
-or a quotient may change within a block: then `Split` asks for smaller blocks, down to blocks of one place.
+These functions are written as for arrays. Sums and multiples of integers that grow evenly do so, too. A comparison or a
+quotient may change within a block: then `Split` asks for smaller blocks, down to blocks of one position.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 ANY = 1 - 2**52
-"""The entry of a place where the integer does not matter. As the bits of a float it is a NaN that nothing computes."""
+"""The entry at a position where the integer does not matter. As bits of a float, it is a NaN that never occurs."""
 
 Array = npt.NDArray[Any]
 _LARGE = 2**60
 
 
 class Split(Exception):
-    """Asks for blocks of at most `size` places along an axis."""
+    """Asks for blocks of at most `size` positions along an axis."""
 
     def __init__(self, axis: int, size: int) -> None:
         super().__init__(axis, size)
@@ -30,9 +30,10 @@ class Split(Exception):
 
 
 class Blocks(np.lib.mixins.NDArrayOperatorsMixin):
-    """Integers over axes that are cut into blocks of `sizes` places: `core` has the first one of every block.
+    """Integers over axes that are cut into blocks of `sizes` positions: `core` has the first integer of every block.
 
-    The n-th place of a block along an axis has n times the step of the axis more. Blocks that are ANY have no steps.
+    The n-th integer of a block along an axis exceeds the first by n times the step of the axis. Blocks of ANY have no
+    steps.
     """
 
     def __init__(self, core: Array, steps: tuple[int, ...], sizes: tuple[int, ...]) -> None:
@@ -40,11 +41,11 @@ class Blocks(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def is_even(self) -> bool:
-        """Whether all places of a block have the same integer."""
+        """Whether all integers of a block are equal."""
         return not any(self.steps)
 
     def astype(self, dtype: Any) -> Blocks:
-        """As of arrays."""
+        """As for arrays."""
         return Blocks(self.core.astype(dtype), self.steps, self.sizes)
 
     def bounds(self) -> tuple[Array, Array]:
@@ -53,16 +54,16 @@ class Blocks(np.lib.mixins.NDArrayOperatorsMixin):
         return self.core + sum(min(r, 0) for r in reach), self.core + sum(max(r, 0) for r in reach)
 
     def even(self) -> Array:
-        """The integer of every block. Raises Split for those that have several."""
+        """The integer of every block. Raises Split if the integers within a block differ."""
         for axis, step in enumerate(self.steps):
             if step:
                 raise Split(axis, 1)
         return self.core
 
     def __array__(self, *_: Any, **__: Any) -> Array:
-        raise TypeError("blocks are no array")
+        raise TypeError("blocks are not an array")
 
-    # ---- numpy's functions of these ----
+    # ---- functions of numpy ----
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
@@ -88,9 +89,9 @@ class Blocks(np.lib.mixins.NDArrayOperatorsMixin):
         return Blocks(core, steps or (0,) * len(self.sizes), self.sizes)
 
     def split_at(self, places: Callable[[Array, int], Array], where: Array, steps: tuple[int, ...]) -> Split:
-        """What to ask for so that what changes within some blocks changes between them.
+        """The split after which a result changes only between blocks.
 
-        `places` has, of the first integers of blocks and a step, the places along an axis before which it changes.
+        `places` takes the first integers of blocks and a step, and gives the positions before which the result changes.
         """
         reach = [abs(step) * (size - 1) for step, size in zip(steps, self.sizes, strict=True)]
         axis = int(np.argmax(reach))
@@ -121,7 +122,7 @@ def _multiple(ufunc: Any, left: Blocks, right: Blocks) -> Blocks:
 
 
 def _against(ufunc: Any, left: Blocks, right: Blocks) -> Blocks:
-    """A comparison, which is one of the difference with 0; ANY is what it is all over a block."""
+    """A comparison, computed as one of the difference with 0. A block of ANY is ANY everywhere."""
     none = (0,) * len(left.sizes)
     for value, other in ((left, right), (right, left)):
         if other.is_even and other.core.size == 1 and int(other.core.reshape(())) == ANY:
@@ -129,19 +130,19 @@ def _against(ufunc: Any, left: Blocks, right: Blocks) -> Blocks:
     if left.steps == right.steps and ufunc in (np.equal, np.not_equal):
         return Blocks(ufunc(left.core, right.core), none, left.sizes)
     if any((abs(value.core) >= _LARGE).any() for value in (left, right)):
-        return _even(ufunc, left, right)  # bits of floats, whose difference may be none of 64 bits
-    apart = left - right
-    low, high = apart.bounds()
+        return _even(ufunc, left, right)  # bits of floats, whose difference may not fit 64 bits
+    difference = left - right
+    low, high = difference.bounds()
     limits = [number for number, compares in ((0, _AT_0), (1, _AT_1)) if ufunc in compares]
     changes = functools.reduce(np.logical_or, [(low < limit) & (high >= limit) for limit in limits])
     if changes.any():
         places = functools.partial(_reached, limits=limits)
-        raise apart.split_at(places, np.broadcast_to(changes, apart.core.shape), apart.steps)
-    return Blocks(ufunc(apart.core, 0), none, left.sizes)
+        raise difference.split_at(places, np.broadcast_to(changes, difference.core.shape), difference.steps)
+    return Blocks(ufunc(difference.core, 0), none, left.sizes)
 
 
 def _reached(first: Array, step: int, limits: list[int]) -> Array:
-    """The first places at which what grows by a step has reached limits, or no longer does."""
+    """The first positions at which integers that grow by a step reach the limits, or no longer do."""
     return np.concatenate(
         [-((first - limit) // step) if step > 0 else (first - limit) // -step + 1 for limit in limits]
     )
@@ -183,7 +184,7 @@ def _where(mask: Blocks, yes: Blocks, no: Blocks) -> Blocks:
     return Blocks(np.where(chosen, yes.core, no.core), tuple(steps), mask.sizes)
 
 
-_AT_0 = (np.less, np.greater_equal, np.equal, np.not_equal)  # these change where a difference reaches 0
+_AT_0 = (np.less, np.greater_equal, np.equal, np.not_equal)  # comparisons that change where the difference reaches 0
 _AT_1 = (np.greater, np.less_equal, np.equal, np.not_equal)
 _COMPARISONS = dict.fromkeys((*_AT_0, *_AT_1))
 _UFUNCS: dict[Any, Callable[..., Blocks]] = {
@@ -197,21 +198,21 @@ _UFUNCS: dict[Any, Callable[..., Blocks]] = {
 
 @functools.lru_cache(maxsize=4096)
 def divisors(number: int) -> tuple[int, ...]:
-    """Of a positive number, the largest first."""
+    """The divisors of a positive number, in descending order."""
     small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
     return tuple(sorted({*small, *(number // n for n in small)}, reverse=True))
 
 
 def larger_blocks(core: Array, axis: int, size: int, step: int) -> tuple[int, int]:
-    """Of how many blocks along an axis one can be made each, and the step there. Blocks of one place have any step."""
+    """How many blocks along an axis can be merged into one, and its step. Blocks of one position fit any step."""
     count = core.shape[axis]
     rows = np.moveaxis(core, axis, 0).reshape(count, -1)
     before, after = rows[:-1], rows[1:]
     left, right = before == ANY, after == ANY
     known = ~left & ~right
-    apart = after - before
-    most = np.where(known, apart, np.iinfo(np.int64).min).max(axis=1)
-    least = np.where(known, apart, np.iinfo(np.int64).max).min(axis=1)
+    growth = after - before
+    most = np.where(known, growth, np.iinfo(np.int64).min).max(axis=1)
+    least = np.where(known, growth, np.iinfo(np.int64).max).min(axis=1)
     free = ~known.any(axis=1)
     even = (left == right).all(axis=1) & ((most == least) | free)
     if size > 1:

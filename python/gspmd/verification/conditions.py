@@ -1,8 +1,8 @@
-"""Conditions on integers that are not known: that one is a certain number, or within certain bounds.
+"""Conditions on unknown integers: that one equals a known number, or is within known bounds.
 
-A device that has a part of a table looks up what it has, counted from where its part begins, and zeros for the rest.
-Here such conditions are brought to one form, on the index as the given program has it, so that what the devices find
-is a sum over the rows that they have, and all of them together the look-up of the given program.
+A device with a shard of a table looks up indices relative to the start of the shard, and takes zeros for indices
+outside it. Such conditions are normalized to conditions on the index of the given program. So the look-up of a device
+is a sum over its own rows, and the sum over all devices is the look-up of the given program.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Bounds:
-    """From where to where, both included, an integer lies; None where nothing is said."""
+    """The inclusive bounds of an integer; None if there is no bound."""
 
     low: IndexMap | None = None
     high: IndexMap | None = None
 
 
 class Conditions(Algebra):
-    """Makes values of conditions."""
+    """Makes values, with conditions in normal form."""
 
     def elementwise(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
-        """As `Algebra.elementwise`, with conditions and what they select in one form."""
+        """As `Algebra.elementwise`, with conditions and selections in normal form."""
         name = operation[0]
         made: SymbolicValue | None = None
         if name == _COMPARE and "total" not in operation and numbers.bits_of(values[0].element):
@@ -56,13 +56,13 @@ class Conditions(Algebra):
             made = self._fixed(*values)
         if made is None:
             return super().elementwise(operation, element, values)
-        # of a selection, what is not selected need not be known
+        # elements that are not selected need not be known
         deciding = values[:1] if name == _SELECT else values
         valid = [mask for value in deciding for mask in value.valid]
         return self.of(made.instance, values[0].shape, [*made.valid, *valid])
 
     def _fixed(self, low: SymbolicValue, value: SymbolicValue, high: SymbolicValue) -> SymbolicValue | None:
-        """A clamp between limits that are one number, or that the value never reaches."""
+        """A clamp whose limits are equal, or beyond the range of the value."""
         least, most = self.known(low), self.known(high)
         if least is None or most is None or not (least.is_constant and most.is_constant):
             return None
@@ -122,7 +122,7 @@ class Conditions(Algebra):
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
 
     def _reflected(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
-        """Of a known integer less another one the other one, and the known one, if it is one."""
+        """The unknown and the known operand of `known - unknown`; None for other values."""
         if value.term.kind == "stablehlo.negate":
             return self.part(value, 0), index_maps.constant(0)
         if value.term.kind != "stablehlo.subtract":
@@ -131,7 +131,7 @@ class Conditions(Algebra):
         return None if known is None else (self.part(value, 1), known)
 
     def _shifted(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
-        """Of a sum of an integer and a known one both, if it is one."""
+        """The unknown and the known operand of a sum; None for other values."""
         kind = value.term.kind
         if kind not in ("stablehlo.add", "stablehlo.subtract") or value.element == "i1":
             return None
@@ -155,7 +155,7 @@ class Conditions(Algebra):
         return int(low.operation[1]), int(high.operation[1])  # type: ignore[call-overload]
 
     def _bounded(self, direction: str, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
-        """A comparison with numbers that are counted from elsewhere, if nothing wraps around on the way."""
+        """A comparison with a known number, moved to the base of the integer, if no arithmetic wraps around."""
         reflected = self._reflected(value)
         if reflected is not None and self._is_exact_difference(*reflected, value.element):
             part, known = reflected
@@ -176,7 +176,7 @@ class Conditions(Algebra):
         return self.elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
 
     def base(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap]:
-        """What an integer is counted from, and where: value = base + offset, as integers that do not wrap around."""
+        """The base and the offset of an integer: value = base + offset, without wrapping around."""
         offset = index_maps.constant(0)
         while True:
             kind = value.term.kind
@@ -204,7 +204,7 @@ class Conditions(Algebra):
         return given is None or (low <= least + given[0] and most + given[1] <= high)
 
     def range_of(self, value: SymbolicValue) -> tuple[int, int]:
-        """Numbers that an integer lies between."""
+        """The bounds of an integer, both included."""
         least, most = numbers.range_of_type(value.element)
         kind = value.term.kind
         known = self.known(value)
@@ -236,7 +236,7 @@ class Conditions(Algebra):
         return [value]
 
     def _all_of(self, conditions: Sequence[SymbolicValue]) -> SymbolicValue:
-        """A conjunction, of known conditions as a choice."""
+        """A conjunction; its known conditions become a choice."""
         shape = conditions[0].shape
         no = self.number(index_maps.constant(0), "i1", shape)
         unknown: dict[Instance, SymbolicValue] = {}
@@ -268,7 +268,7 @@ class Conditions(Algebra):
         return made
 
     def _exactly(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
-        """Bounds that leave an integer one number only, as an equality."""
+        """Replace bounds that are met by a single number by an equality."""
         bounds: dict[Instance, _Bounds] = {}
         bounding = [each for each in conditions if self._note(each, bounds)]
         found = [each for each in conditions if each not in bounding]
@@ -281,7 +281,7 @@ class Conditions(Algebra):
                 found.append(equal)
         return found
 
-    # ---- what is selected ----
+    # ---- selections ----
 
     def _opposite(self, condition: SymbolicValue) -> SymbolicValue | None:
         """The opposite of a condition, if it is a conjunction of comparisons of integers."""
@@ -308,7 +308,7 @@ class Conditions(Algebra):
         return None
 
     def _with_zeros_last(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
-        """What is zero on a condition, as what is something else on the opposite one."""
+        """A selection of zero or another value, as one of that value or zero on the opposite condition."""
         if not self.is_zero(yes) or self.is_zero(no) or condition.term.kind == _COMPARE:
             return None
         opposite = self._opposite(condition)
@@ -344,7 +344,7 @@ class Conditions(Algebra):
         return None
 
     def _on(self, condition: SymbolicValue, value: SymbolicValue) -> SymbolicValue:
-        """What a value is where a condition holds, on which it, or summands of it, may be something else."""
+        """A value, simplified where a condition holds on which it, or a summand of it, is selected."""
         if value.term.kind == _SELECT and self.part(value, 0).instance == condition.instance:
             return self.part(value, 1)
         if value.term.kind != _ADD:
@@ -354,7 +354,7 @@ class Conditions(Algebra):
         return value if there == parts else self.elementwise((_ADD,), value.element, there)
 
     def _kept(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
-        """What is put in one place, if it is that on a further condition, and what has been there otherwise."""
+        """An update of one position with a further condition, which writes the old element if that does not hold."""
         if yes.term.kind != _SELECT or condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
             return None
         index, number = self.part(condition, 0), self.known(self.part(condition, 1))
@@ -387,7 +387,7 @@ class Conditions(Algebra):
         )
 
     def unfolded(self, value: SymbolicValue) -> tuple[SymbolicValue, list[IndexMap]]:
-        """The summands of a sum, with a dimension for each of its sets; and how often each of them counts."""
+        """The summands of a sum, with a dimension for each of its sets, and how often each of them counts."""
         term, rank = value.term, len(value.shape)
         sets = [value.maps[ref] if isinstance(ref, int) else ref for ref in term.own]
         columns: dict[BoundSlot, IndexMap] = {}
@@ -406,7 +406,7 @@ class Conditions(Algebra):
         return self.value(term.parts[0], bindings, (*value.shape, *sizes)), counts
 
     def _guarded(self, condition: SymbolicValue, value: SymbolicValue) -> SymbolicValue | None:
-        """A look-up that counts only on a condition, as a look-up on both."""
+        """A look-up on a further condition, as a look-up on the conjunction of both."""
         rank = len(value.shape)
         body, counts = self.unfolded(value)
         if body.term.kind != _SELECT or any((each.table > 1).any() for each in counts):
@@ -423,7 +423,7 @@ class Conditions(Algebra):
         return self.of(made.instance, value.shape, [*made.valid, *value.valid])
 
     def _within_bounds(self, conditions: list[SymbolicValue]) -> list[SymbolicValue]:
-        """Equalities of integers within bounds, without these bounds, and without clamps to wider ones."""
+        """Drop bounds that an equality implies, and clamps that the bounds imply."""
         bounds: dict[Instance, _Bounds] = {}
         bounding = [each for each in conditions if self._note(each, bounds)]
         if not bounding:
@@ -433,7 +433,7 @@ class Conditions(Algebra):
         return [*others, *(each for each in bounding if self.part(each, 0).instance not in used)]
 
     def _note(self, guard: SymbolicValue, bounds: dict[Instance, _Bounds]) -> bool:
-        """Keep what a comparison says of the bounds of an integer; False if it says something else."""
+        """Record the bound that a comparison sets to an integer; False if it sets none."""
         if guard.term.kind != _COMPARE or "total" in guard.term.operation:
             return False
         left, right = self.part(guard, 0), self.part(guard, 1)
@@ -454,7 +454,7 @@ class Conditions(Algebra):
         return True
 
     def _within(self, condition: SymbolicValue, bounds: dict[Instance, _Bounds], used: set[Instance]) -> SymbolicValue:
-        """An equality of an integer within bounds: no clamp to wider ones matters."""
+        """An equality of an integer within bounds, without a clamp to wider limits."""
         if condition.term.kind != _COMPARE or condition.term.operation[1] != _EQUAL:
             return condition
         left, number = self.part(condition, 0), self.known(self.part(condition, 1))

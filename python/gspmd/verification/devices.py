@@ -1,4 +1,4 @@
-"""Devices as digits, and who gets what from whom in a collective."""
+"""Devices as digits, and the sources and members of collectives."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DeviceDigits:
         return self.by_position(self.ids)
 
     def shard(self, mesh: Mesh, axes: Axes) -> IndexMap:
-        """Which shard over these axes of a mesh, which may have an order of its own, a device has."""
+        """The index of the shard that each device has over these axes; the mesh may have its own device order."""
         own = np.array(mesh.device_ids or range(mesh.size), np.int64)
         position = np.empty_like(own)
         position[own] = np.arange(mesh.size)
@@ -60,7 +60,7 @@ class DeviceDigits:
     # ---- collectives ----
 
     def members(self, groups: Integers, label: Label) -> dict[Label, IndexMap]:
-        """For each digit where member number `label` of the device's group [groups, members] of partition ids is."""
+        """For each digit, its value at member number `label` of the device's group; groups are [groups, members]."""
         places = self._positions[groups]
         first, offsets = places[:, :1], places[0] - places[0, 0]
         moving = [i for i, table in enumerate(self._digits_of(np.abs(offsets))) if table.any()]
@@ -73,13 +73,13 @@ class DeviceDigits:
         return self._moves(of_device, [*self.digits, label], (*self.radices, places.shape[1]))
 
     def rank(self, groups: Integers) -> IndexMap:
-        """The number of every device in its group."""
+        """The index of every device within its group."""
         ranks = np.zeros(self.count, np.int64)
         ranks[self._positions[groups]] = np.arange(groups.shape[1])
         return self.by_position(ranks)
 
     def sources(self, pairs: Integers) -> tuple[dict[Label, IndexMap], IndexMap]:
-        """From where a permute with pairs [pairs, 2] brings every device its value, and which of them get one."""
+        """The source of every device in a permute with pairs [pairs, 2], and a mask of the devices that receive."""
         source = np.arange(self.count)
         targets = self._positions[pairs[:, 1]]
         source[targets] = self._positions[pairs[:, 0]]

@@ -1,4 +1,4 @@
-"""Whether a value is what it should be, wherever that matters."""
+"""Compares a value with the wanted one, wherever the wanted one is known."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gspmd.verification.values import SymbolicValue
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Why a value is not the other one, and where: digits of the device, and an index."""
+    """The reason that two values differ, and the place: digits of the device, and an index."""
 
     reason: str
     place: dict[Label, int]
 
 
-UNLIKE = "it is computed otherwise"
-ELSEWHERE = "it is another element"
-UNKNOWN_CONTENT = "nothing is known of an element that has to be there"
+UNLIKE = "it is computed differently"
+ELSEWHERE = "it reads another element"
+UNKNOWN_CONTENT = "an element outside the padding is unknown"
 
 
 def difference(algebra: Algebra, wanted: SymbolicValue, found: SymbolicValue) -> Mismatch | None:
-    """The first difference of a value from what is wanted, None if there is none."""
+    """The first difference of a value from the wanted one, None if there is none."""
     for mask in found.valid:
         good = pointwise(lambda m, *others: _implied(m, others), mask, *wanted.valid)
         place = index_maps.disagreement(good, index_maps.constant(1))

@@ -1,4 +1,4 @@
-"""A program, run on values: what it returns on every device."""
+"""Runs a program on symbolic values of all devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gspmd.verification.values import SymbolicValue
 
 @dataclasses.dataclass(slots=True)
 class Unknown(Exception):
-    """An operation whose results cannot be said, and why."""
+    """An operation whose results cannot be expressed, and the reason."""
 
     op: Operation
     reason: str
@@ -41,11 +41,11 @@ class Evaluation:
         self.values: dict[Name, SymbolicValue] = {}
 
     def call(self, name: str, arguments: Sequence[SymbolicValue]) -> list[SymbolicValue]:
-        """What a function returns."""
+        """The results of a function."""
         return self.block(self._functions[name].regions[0], arguments)
 
     def block(self, block: Block, arguments: Sequence[SymbolicValue]) -> list[SymbolicValue]:
-        """What the end of a block hands on. Raises Unknown."""
+        """The operands of the block's terminator. Raises Unknown."""
         known = self.values
         known.update(zip(block.arguments, arguments, strict=True))
         for op in block:
@@ -55,10 +55,10 @@ class Evaluation:
         return [known[operand] for operand in block.terminator.operands]
 
     def results(self, op: Operation) -> list[SymbolicValue]:
-        """What an operation makes of what is known. Raises Unknown."""
+        """The results of an operation on the known values. Raises Unknown."""
         meaning = MEANINGS.get(op.name)
         if meaning is None:
-            raise Unknown(op, "nothing is known of this operation")
+            raise Unknown(op, "the verifier does not know this operation")
         try:
             return meaning(self, op, [self.values[operand] for operand in op.operands])
         except NotKnown as error:
@@ -66,4 +66,4 @@ class Evaluation:
         except Error as error:
             raise Unknown(op, error.message) from None
         except TooLarge:
-            raise Unknown(op, "the places of its elements need too large a table") from None
+            raise Unknown(op, "the table of its elements' indices would be too large") from None

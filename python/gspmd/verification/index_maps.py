@@ -1,8 +1,8 @@
-"""Integers as functions of where one stands: on which device, and at which index of a value.
+"""Integers as functions of the device and of the index in a value.
 
-A device is known by its digits: the partition id in a mixed radix, most significant digit first. A label names a digit
-of the device or a dimension of a value. A table has one axis for each label that the integer depends on, and no others.
-So what is the same on all devices has no axis for them, however many they are.
+A device is identified by its digits: the partition id in a mixed radix, most significant digit first. A label names a
+digit of the device or a dimension of a value. A table has an axis for each label on which the integer depends. So an
+integer that is the same on all devices has no axis for them, however many they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST_TABLE = 1 << 24  # entries
 
 
 class Label(NamedTuple):
-    """What an integer may depend on, by number: a digit of the device, a dimension, or a place that a term binds."""
+    """A variable, by kind and number: a digit of the device, a dimension, or an index that a term binds."""
 
     kind: str
     number: int
@@ -43,16 +43,16 @@ def bound(number: int) -> Label:
 
 
 class TooLarge(Exception):
-    """A table would have more entries than are computed with."""
+    """A table would have more than `LARGEST_TABLE` entries."""
 
 
 class IndexMap:
-    """An integer by labels; or, if there are `columns`, a set of rows of so many integers and how often each counts.
+    """An integer as a function of labels; or, with `columns`, a set of rows of so many integers, each with a count.
 
-    Integers are kept in blocks (`blocks.py`), as large ones as there can be: of each label there are the number of its
-    places, the size of a block, and the step in it. So an even place takes one entry, however many places there are.
-    Shapes of `core`: the numbers of blocks, of sets followed by [rows, columns + 1], where the last column counts. Rows
-    are in order, and those that count 0 at the end. Equal maps are one object.
+    Integers are stored in the largest possible blocks (`blocks.py`). Each label has an extent, the size of a block, and
+    the step within it. So evenly growing integers take one entry, however many there are. The shape of `core` is the
+    numbers of blocks; for sets, it is followed by [rows, columns + 1], where the last column has the counts. Rows are
+    sorted, with those that count 0 at the end. Equal maps are one object.
     """
 
     __slots__ = ("_taken", "blocks", "columns", "core", "extents", "has_any", "labels", "number", "steps")
@@ -68,7 +68,7 @@ class IndexMap:
     _taken: list[int] | None
 
     _known: ClassVar[dict[tuple[Any, ...], IndexMap]] = {}
-    _sets: ClassVar[dict[int, IndexMap]] = {}  # by number, those that depend on nothing
+    _sets: ClassVar[dict[int, IndexMap]] = {}  # by number, those without labels
     _numbers = itertools.count()
 
     def __repr__(self) -> str:
@@ -85,12 +85,12 @@ class IndexMap:
 
     @property
     def value(self) -> int:
-        """The integer, where it depends on nothing."""
+        """The integer of a map without labels."""
         return int(self.core)
 
     @property
     def table(self) -> Integers:
-        """All integers, with an axis for each label; of sets their rows. Raises TooLarge."""
+        """All integers, with an axis for each label; for sets, their rows. Raises TooLarge."""
         if self.is_set:
             return self.core
         _check_size(self.extents)
@@ -101,13 +101,13 @@ class IndexMap:
 
     @property
     def taken(self) -> list[int]:
-        """The integers that there are, in order."""
+        """The integers that occur, in order."""
         if self._taken is None:
             self._taken = [int(n) for n in np.unique(self.evened().core) if n != ANY]
         return self._taken
 
     def bounds(self) -> tuple[int, int] | None:
-        """The least and the largest integer that there is; None if there is none."""
+        """The least and the largest integer; None if all are ANY."""
         known = self.core != ANY
         if not known.any():
             return None
@@ -127,18 +127,18 @@ class IndexMap:
         return label in self.labels
 
     def spread(self, labels: Sequence[Label]) -> Integers:
-        """The table with an axis for each of these labels, which are in order and include its own."""
+        """The table with an axis for each of these labels, which are sorted and include its own."""
         table, sizes = self.table, self.sizes()
         shape = tuple(sizes.get(label, 1) for label in labels)
         return table.reshape((*shape, *table.shape[len(self.labels) :]))
 
     def evened(self) -> Blocks:
-        """In blocks of places that have the same integer."""
+        """The map in blocks of equal integers."""
         sizes = tuple(1 if step else size for size, step in zip(self.blocks, self.steps, strict=True))
         return self.blocked(self.labels, sizes)
 
     def blocked(self, labels: Sequence[Label], sizes: Sequence[int]) -> Blocks:
-        """In smaller blocks, with an axis for each of these labels, which are in order and include its own."""
+        """The map in smaller blocks, with an axis for each of these labels, which are sorted and include its own."""
         core, steps = self.core, []
         for axis, (label, block, step) in enumerate(zip(self.labels, self.blocks, self.steps, strict=True)):
             size = sizes[labels.index(label)]
@@ -165,7 +165,7 @@ def integer_map(labels: Sequence[Label], table: npt.ArrayLike) -> IndexMap:
 
 
 def of_blocks(labels: Sequence[Label], extents: Sequence[int], given: Blocks) -> IndexMap:
-    """The map that has these blocks; of a label with one block only, that is all places. Raises TooLarge."""
+    """The map that has these blocks; a single block along a label covers its whole extent. Raises TooLarge."""
     core = np.asarray(given.core, np.int64)
     if core.size > LARGEST_TABLE:
         raise TooLarge
@@ -175,7 +175,7 @@ def of_blocks(labels: Sequence[Label], extents: Sequence[int], given: Blocks) ->
 
 
 def _canonical(labels: list[Label], extents: list[int], core: Integers, steps: list[int], sizes: list[int]) -> IndexMap:
-    """The map whose labels are all needed, in blocks that are as large as there can be."""
+    """The map without labels on which it does not depend, in the largest possible blocks."""
     if 0 in extents:
         return _interned((), (), (), (), np.asarray(ANY), None)
     for axis in reversed(range(len(labels))):
@@ -198,7 +198,7 @@ def _canonical(labels: list[Label], extents: list[int], core: Integers, steps: l
 
 
 def _known_along(core: Integers, axis: int) -> Integers:
-    """Of integers that are the same or ANY along an axis, those that are known."""
+    """The known integers along an axis whose entries are all the same or ANY."""
     most, least = core.max(axis=axis), core.min(axis=axis)
     found: Integers = np.where(most == ANY, least, most)
     return found
@@ -216,7 +216,7 @@ def _check_size(sizes: Sequence[int], largest: int = LARGEST_TABLE) -> None:
 
 
 def set_map(labels: Sequence[Label], table: Integers) -> IndexMap:
-    """The map of a table of rows, [sizes of labels..., rows, columns + 1], in any order and with repetitions."""
+    """The map of a table of rows, [extents of labels..., rows, columns + 1], in any order and with repetitions."""
     names, columns = tuple(labels), table.shape[-1] - 1
     if list(names) != sorted(names):
         order = sorted(range(len(names)), key=names.__getitem__)
@@ -235,7 +235,7 @@ _set_numbers: dict[IndexMap, IndexMap] = {}
 
 
 def set_numbers(each: IndexMap) -> IndexMap:
-    """The number of every set, by which it is known: equal sets have the same."""
+    """The number of every set: equal sets have equal numbers."""
     found = _set_numbers.get(each)
     if found is None:
         found = _set_numbers[each] = _numbers_of(each)
@@ -250,7 +250,7 @@ def _numbers_of(each: IndexMap) -> IndexMap:
 
 
 def numbered_sets(labels: Sequence[Label], numbers: Integers) -> IndexMap:
-    """The sets that are known by these numbers. Those of ANY are empty."""
+    """The sets with these numbers. Those of ANY are empty."""
     unique, inverse = np.unique(numbers, return_inverse=True)
     sets = [IndexMap._sets.get(int(number)) for number in unique]
     shape = next(each.table.shape for each in sets if each is not None)
@@ -264,12 +264,12 @@ def numbered_sets(labels: Sequence[Label], numbers: Integers) -> IndexMap:
 
 
 def flattened(table: Integers) -> Integers:
-    """The table of sets as a list of them: [sets, rows, columns + 1]."""
+    """The table of sets as a list: [sets, rows, columns + 1]."""
     return table.reshape((math.prod(table.shape[:-2]), *table.shape[-2:]))
 
 
 def _in_order(rows: Integers) -> Integers:
-    """Sets of rows, [sets, rows, columns + 1], sorted, each row once, and no longer than the largest of them."""
+    """Sets of rows, [sets, rows, columns + 1], sorted, each row once, with no more rows than the largest set has."""
     counts = rows[..., -1]
     columns = rows.shape[-1] - 1
     rows[..., :-1][counts == 0] = ANY
@@ -287,13 +287,13 @@ def _in_order(rows: Integers) -> Integers:
 
 
 def _is_in_order(first: Integers, present: npt.NDArray[np.bool_]) -> bool:
-    """Whether rows are in order by their first column alone, those that count first, and as many as in the largest."""
+    """Whether rows are sorted by their first column alone, rows that count come first, and none is surplus."""
     ascending = (first[:, 1:] > first[:, :-1]) | ~present[:, 1:]
     return bool(ascending.all() and (present[:, :-1] >= present[:, 1:]).all() and present[:, -1:].any())
 
 
 def _joined_equals(rows: Integers, same: npt.NDArray[np.bool_]) -> Integers:
-    """Of neighbours that are equal only the first, which counts for all of them."""
+    """Merge equal neighbours into the first one, which counts for all of them."""
     begins = np.concatenate([np.ones((len(rows), 1), np.bool_), ~same], axis=1)
     place = np.cumsum(begins, axis=1) - 1
     made = np.zeros_like(rows)
@@ -341,13 +341,13 @@ def counted(label: Label, size: int, start: int = 0, step: int = 1) -> IndexMap:
 
 
 Places: TypeAlias = Mapping[Label, IndexMap]
-"""Where the labels of a map are taken, each as a function of other labels. Labels left out stay."""
+"""The places at which a map is read: for each of its labels, a function of other labels. Labels left out stay."""
 
 _composed: dict[tuple[Any, ...], IndexMap] = {}
 
 
 def composed(outer: IndexMap, places: Places) -> IndexMap:
-    """The integer (or set) at those places. Raises TooLarge."""
+    """The map, read at those places. Raises TooLarge."""
     used = [(label, places[label]) for label in outer.labels if label in places]
     if not used:
         return outer
@@ -380,7 +380,7 @@ def _compose(outer: IndexMap, places: Places) -> IndexMap:
 
 
 def _entries(core: Integers, numbers: Sequence[Blocks]) -> Blocks:
-    """The entries of a table at these numbers, taken as 0 where there is no such entry."""
+    """The entries of a table at these numbers; numbers out of range count as 0."""
     index = []
     for number, size in zip(numbers, core.shape, strict=True):
         there: Any = np.where((number < 0) | (number >= size), 0, number)
@@ -407,7 +407,7 @@ def _composed_set(outer: IndexMap, places: Places) -> IndexMap:
 
 
 def _common_blocks(*maps: IndexMap) -> tuple[tuple[Label, ...], tuple[int, ...], list[int]]:
-    """All labels of maps, their sizes, and the largest blocks that are as small as those of each map."""
+    """All labels of maps, their extents, and the largest blocks that divide those of each map."""
     sizes: dict[Label, int] = {}
     blocks: dict[Label, int] = {}
     for each in maps:
@@ -419,9 +419,9 @@ def _common_blocks(*maps: IndexMap) -> tuple[tuple[Label, ...], tuple[int, ...],
 
 
 def pointwise(compute: Any, *maps: IndexMap, largest: int = LARGEST_TABLE) -> IndexMap:
-    """A function of the integers of several maps, which says itself what it makes of ANY. Raises TooLarge.
+    """A function of the integers of several maps, which handles ANY itself. Raises TooLarge.
 
-    It is computed on blocks (`blocks.py`), on smaller ones where what it makes is not even all over one.
+    It is computed block by block (`blocks.py`); blocks in which the result does not grow evenly are split.
     """
     labels, extents, cut = _common_blocks(*maps)
     while True:
@@ -439,7 +439,7 @@ def pointwise(compute: Any, *maps: IndexMap, largest: int = LARGEST_TABLE) -> In
 
 
 def pointwise_known(compute: Any, *maps: IndexMap) -> IndexMap:
-    """A function of the integers of several maps, ANY wherever one of them is. Raises TooLarge."""
+    """A function of the integers of several maps, ANY wherever an operand is. Raises TooLarge."""
 
     def of(*tables: Blocks) -> Any:
         lacking = functools.reduce(np.logical_or, [table == ANY for table in tables])
@@ -456,7 +456,7 @@ def where(mask: IndexMap, yes: IndexMap, no: IndexMap) -> IndexMap:
 
 
 def masked(given: IndexMap, mask: IndexMap) -> IndexMap:
-    """ANY where the mask is 1 nowhere, whatever else it depends on."""
+    """The map, with ANY where the mask is 1 for no value of its other labels."""
     shared = set(given.labels) & set(mask.labels)
     if given.is_set or not shared:
         return given
@@ -483,7 +483,7 @@ def _along(mask: IndexMap, labels: Sequence[Label], how: Any) -> IndexMap:
 
 
 def factors(mask: IndexMap) -> list[IndexMap]:
-    """Masks of as few dimensions as there can be, of which a mask is the conjunction, in the order of these."""
+    """Masks of as few dimensions as possible whose conjunction is the mask, in the order of dimensions."""
     found = _factors.get(mask)
     if found is None:
         found = _factors[mask] = _factored(mask)
@@ -504,7 +504,7 @@ def _factored(mask: IndexMap) -> list[IndexMap]:
 
 
 def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:
-    """Of maps that differ only where one of them does not matter one that is all of them, as far as they matter."""
+    """Merge maps that differ only where one of them is ANY: the merged map of each that has one."""
     groups: list[tuple[IndexMap, list[IndexMap]]] = []
     for each in dict.fromkeys(given):
         for place, (known, members) in enumerate(groups):
@@ -519,12 +519,12 @@ def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:
 
 
 def agree(left: IndexMap, right: IndexMap) -> bool:
-    """Whether two maps are equal wherever both matter."""
+    """Whether two maps are equal wherever neither is ANY."""
     return left is right or disagreement(left, right) is None
 
 
 def disagreement(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
-    """The first place, by label, where two maps differ that both matter; None if there is none."""
+    """The first place, by label, where two maps differ and neither is ANY; None if there is none."""
     if left is right:
         return None
     if left.is_set or right.is_set:
@@ -536,7 +536,7 @@ def disagreement(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
 
 
 def _where_steps_differ(left: IndexMap, right: IndexMap) -> dict[Label, int] | None:
-    """A place where two maps differ as they grow by other steps within a block."""
+    """A place where two maps differ because their steps within a block differ."""
     labels, _, cut = _common_blocks(left, right)
     a, b = (each.blocked(labels, cut) for each in (left, right))
     known = (a.core != ANY) & (b.core != ANY)
@@ -567,7 +567,7 @@ def _first(mask: IndexMap) -> dict[Label, int] | None:
 
 
 def forget() -> None:
-    """Let go of all maps, once nobody compares them any more."""
+    """Free all maps, once no verification uses them."""
     IndexMap._known.clear()
     IndexMap._sets.clear()
     _composed.clear()

@@ -1,7 +1,7 @@
-"""What the verifier cannot say."""
+"""The exception for values that the verifier cannot express."""
 
 from __future__ import annotations
 
 
 class NotKnown(Exception):
-    """What a program makes at a place cannot be said in terms; the text says why."""
+    """A value cannot be expressed in terms; the text says why."""

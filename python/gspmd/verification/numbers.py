@@ -1,4 +1,4 @@
-"""Numbers that are known: their types, and what operations make of them."""
+"""Known numbers: their types, and operations on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def range_of_type(element: str) -> tuple[int, int]:
 
 
 def wrapped(table: Integers, element: str) -> Integers:
-    """Integers as the type keeps them; those of 64 bits are as signed ones."""
+    """Integers, wrapped around to the range of the type; unsigned ones of 64 bits are stored as signed ones."""
     bits = bits_of(element)
     assert bits is not None
     if bits >= 64:
@@ -48,7 +48,7 @@ def _is_within(table: Blocks, least: int, most: int) -> bool:
 
 
 def float_bits(value: float) -> int:
-    """The number that stands for a float."""
+    """The integer that represents a float: its bits in double precision."""
     return int(np.array(value, np.float64).view(np.int64))
 
 
@@ -95,13 +95,14 @@ OF_FLOATS: dict[str, Compute] = {
     "stablehlo.clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
     "stablehlo.is_finite": lambda x: np.isfinite(x).astype(np.int64),
 }
-"""What functions of floats are in double precision."""
+"""Functions of floats, in double precision."""
 
 
 def of_floats(name: str, element: str, operands: Sequence[int]) -> int | None:
-    """What a function makes of floats, rounded as their type asks; None for all else and beyond its range.
+    """A function of floats, rounded to their type; None for other functions and for results beyond its range.
 
-    Of arithmetic that is what the type's own makes: twice its digits and two more are as good as all.
+    For arithmetic, this equals the result in the type itself: rounding twice is harmless, because double precision has
+    at least two more than twice the digits of a narrower type.
     """
     if name not in OF_FLOATS or element not in _FLOATS:
         return None
@@ -120,7 +121,7 @@ def is_zero(bits: int, element: str) -> bool:
 
 
 def widens(source: str, target: str) -> bool:
-    """Whether every number of one type is one of the other."""
+    """Whether the target type has every number of the source type."""
     if source == "i1":
         return True
     if source in _FLOATS and target in _FLOATS:
@@ -135,7 +136,7 @@ _INFINITE = {"maximum": float("-inf"), "minimum": float("inf")}
 
 
 def is_neutral(monoid: str, bits: int, element: str) -> bool:
-    """Whether a number changes nothing that it is combined with."""
+    """Whether a number is the neutral element of a monoid."""
     if monoid in ("add", "or", "xor"):
         return is_zero(bits, element)
     if monoid in ("multiply", "and"):
@@ -152,7 +153,7 @@ def is_neutral(monoid: str, bits: int, element: str) -> bool:
 
 
 def neutral(monoid: str, element: str) -> int | None:
-    """The number that changes nothing that it is combined with, if there is one."""
+    """The neutral element of a monoid, if it is a number."""
     candidates = [0, 1, -1, float_bits(1.0), *map(float_bits, _INFINITE.values())]
     if bits_of(element) is not None:
         candidates = [0, 1, -1, *range_of_type(element)]
@@ -163,7 +164,7 @@ def neutral(monoid: str, element: str) -> int | None:
 
 IDEMPOTENT = frozenset({"maximum", "minimum", "and", "or"})
 OF_BOOLEANS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""What combining booleans by these is."""
+"""The operation on booleans that equals each of these."""
 
 
 def _divide(a: Integers, b: Integers) -> Integers:
@@ -215,7 +216,7 @@ _COMPUTE: dict[str, Compute] = {
 
 
 def _of_integers(operation: Sequence[Any], source: str, element: str) -> Compute | None:
-    """What computes an operation of integers of type `source`, if that is known."""
+    """The function that computes an operation on integers of type `source`, if it is known."""
     name, *rest = operation
     if name == "stablehlo.not":
         return (lambda a: 1 - a) if element == "i1" else np.invert
@@ -231,7 +232,7 @@ def _of_integers(operation: Sequence[Any], source: str, element: str) -> Compute
 
 
 def of_integers(operation: Sequence[Any], source: str, element: str, operands: Sequence[Integers]) -> Integers | None:
-    """What an operation makes of integers, ANY where it is not defined; None where that is not known."""
+    """The result of an operation on integers, ANY where it is not defined; None if the operation is not known."""
     compute = _of_integers(operation, source, element)
     if compute is None or bits_of(element) is None:
         return None
@@ -244,7 +245,7 @@ def of_integers(operation: Sequence[Any], source: str, element: str, operands: S
 
 
 def computed(operation: Sequence[Any], source: str, element: str, operands: Sequence[IndexMap]) -> IndexMap | None:
-    """The same of maps of integers. Raises TooLarge."""
+    """The same for maps of integers. Raises TooLarge."""
     if bits_of(source) is None or bits_of(element) is None or _of_integers(operation, source, element) is None:
         return None
     if operation[0] == "stablehlo.select":

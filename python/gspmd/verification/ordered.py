@@ -1,7 +1,7 @@
-"""Floats as integers of the same order, as which all-reduces take the largest or least of them so as not to lose NaN.
+"""Floats as integers of the same order: all-reduces take their maximum or minimum in this form to keep NaN.
 
-The integer of a float is its bits, all but the sign in the opposite order where that is set, and the largest (or the
-least) of all for NaN. So the largest integer is that of the largest float.
+The integer of a float is its bits; if the sign bit is set, all other bits are inverted. NaN is the largest (or the
+least) integer. So the largest integer belongs to the largest float.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gspmd.verification.values import SymbolicValue
 def as_ordered(
     algebra: Algebra, condition: SymbolicValue, beyond: SymbolicValue, number: SymbolicValue
 ) -> SymbolicValue | None:
-    """The value of `condition ? beyond : number`, if that is the integer of a float."""
+    """`condition ? beyond : number` as the ordered integer of a float, if it is one."""
     term = condition.term
     if term.kind != "stablehlo.compare" or term.operation[1] != "NE" or not is_float(term.parts[0].element):
         return None
@@ -34,7 +34,7 @@ def as_ordered(
 
 
 def turned(algebra: Algebra, bits: SymbolicValue) -> SymbolicValue:
-    """All bits but that of the sign the other way round where that is set."""
+    """The bits, with all but the sign bit inverted if the sign bit is set."""
     width = bits_of(bits.element)
     assert width is not None
 
@@ -47,7 +47,7 @@ def turned(algebra: Algebra, bits: SymbolicValue) -> SymbolicValue:
 
 
 def from_ordered(algebra: Algebra, value: SymbolicValue) -> SymbolicValue | None:
-    """The float that a value has the bits of, if these have been made of its integer."""
+    """The float whose bits a value is, if they were computed from its ordered integer."""
     if value.term.kind != "stablehlo.xor":
         return None
     for number in range(2):

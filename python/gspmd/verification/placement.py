@@ -1,4 +1,4 @@
-"""Which part of a whole value a device has, as arguments and results are annotated."""
+"""The shard of an argument or result that each device has, by its annotation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gspmd.verification.index_maps import IndexMap, Label, counted, dim, pointwi
 
 
 def parts(devices: DeviceDigits, signature: ValueSignature) -> dict[Label, IndexMap]:
-    """For each dimension the index of the whole value, as a function of the device and of the index of its part.
+    """For each dimension, the index in the whole value as a function of the device and of the index in its shard.
 
-    Indices behind the end are those of padding.
+    Indices beyond the end are padding.
     """
     found = {}
     for d, (size, axes) in enumerate(zip(signature.local_shape, signature.sharding.dim_axes(), strict=True)):

@@ -1,4 +1,4 @@
-"""An element that differs, in numbers."""
+"""Finds an element that differs, by computing numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gspmd.verification.verdicts import WrongElement
 from gspmd.verification.witness import Numbers, Uninterpreted, Witness
 
 _TRIES = 12
-_LEAST_DIFFERENCE = 1e-3  # of numbers around 1: constants may have been computed in narrower types than these
+_MIN_DIFFERENCE = 1e-3  # for numbers around 1: constants may have been rounded to narrower types
 
 
 def refuting(
@@ -29,11 +29,11 @@ def refuting(
     places: dict[Label, IndexMap],
     differs: Mismatch,
 ) -> WrongElement | None:
-    """An element of a value that is not what was promised for some arguments; None if none of a few tried is."""
+    """An element that differs from the promised one for some arguments; None if a few tries find none."""
     if differs.reason == UNKNOWN_CONTENT:
-        return None  # what is in padding may not matter in the end
+        return None  # the element may come from padding, and may not matter in the end
     if any(label.kind == "bound" for value in (promised, found) for label in value.labels()):
-        return None  # of what operations that nothing is known of take whole, devices have parts
+        return None  # an opaque operation reads whole operands, of which devices have shards
     rng = random.Random(0)
     for number, at in enumerate([differs.place, *({} for _ in range(_TRIES))]):
         place = _completed(devices, promised, at, rng, known=bool(at))
@@ -53,7 +53,7 @@ def refuting(
 def _completed(
     devices: DeviceDigits, value: SymbolicValue, at: dict[Label, int], rng: random.Random, known: bool
 ) -> dict[Label, int]:
-    """A place on a device; what is not given is 0, or anything."""
+    """A place on a device; labels that are not given are 0 if `known`, else random."""
     place = {digit(i): 0 if known else rng.randrange(radix) for i, radix in enumerate(devices.radices)}
     place |= {dim(d): 0 if known else rng.randrange(max(size, 1)) for d, size in enumerate(value.shape)}
     return place | at
@@ -74,7 +74,7 @@ def _numbers(value: SymbolicValue, place: dict[Label, int], wide: bool) -> Numbe
 
 
 def _read(wide: bool, number: int, element: str, index: Integers) -> Numbers:
-    """Elements of arguments: numbers that look random, floats from 0.5 to 1.5, or as far from 0 as 4."""
+    """Pseudo-random elements of arguments: floats from 0.5 to 1.5, or from -4 to 4 if `wide`."""
     mixed = np.full(len(index), 1 + 7919 * (number + 1), np.uint64)
     for column in range(index.shape[1]):
         mixed = (mixed ^ index[:, column].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
@@ -96,5 +96,5 @@ def _differ(left: Numbers, right: Numbers) -> bool:
         return bool((np.isnan(a) != np.isnan(b)).any())
     scale = np.maximum(1, np.minimum(np.abs(a), np.abs(b)))
     with np.errstate(invalid="ignore"):  # the difference of two infinities
-        near = np.abs(a - b) <= _LEAST_DIFFERENCE * scale
+        near = np.abs(a - b) <= _MIN_DIFFERENCE * scale
     return bool(((a != b) & ~near).any())

@@ -1,4 +1,4 @@
-"""Sets of rows: united, and taken apart into sets of which they are the product."""
+"""Unions of sets of rows, and their factors: sets of which they are the product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gspmd.verification.index_maps import IndexMap, Integers, Label, flattened, 
 
 
 def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
-    """Sets whose product a set is, each with the columns of it. Rows that count more than once stay together."""
+    """The factors of a set, each with its columns. A set with rows that count more than once is not split."""
     columns, table = rows.columns or 0, rows.table
     if columns < 2 or not table.size or table[..., -1].max() > 1:
         return [(list(range(columns)), rows)]
@@ -21,15 +21,15 @@ def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
     present = flat[..., -1] != 0
     total = present.sum(axis=1)
     single = [_values(flat[..., column], present) for column in range(columns)]
-    if any((count == total).all() for count in single):  # nothing that varies can be apart from that
-        alone = [column for column, count in enumerate(single) if (count <= 1).all()]
-        alone = alone[: columns - 1]
+    if any((count == total).all() for count in single):  # then no varying column is independent of it
+        separate = [column for column, count in enumerate(single) if (count <= 1).all()]
+        separate = separate[: columns - 1]
     else:
-        alone = _alone(flat, single, present, total)
-    if not alone:
+        separate = _independent_columns(flat, single, present, total)
+    if not separate:
         return [(list(range(columns)), rows)]
-    rest = [c for c in range(columns) if c not in alone]
-    groups = [[c] for c in alone] + ([rest] if rest else [])
+    rest = [c for c in range(columns) if c not in separate]
+    groups = [[c] for c in separate] + ([rest] if rest else [])
     found = []
     for group in groups:
         part = set_map(rows.labels, table[..., [*group, columns]])
@@ -39,29 +39,29 @@ def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
     return found
 
 
-def _alone(flat: Integers, single: Sequence[Integers], present: Any, total: Integers) -> list[int]:
-    """Columns each of which takes all of its values with all that the others take."""
-    alone: list[int] = []
+def _independent_columns(flat: Integers, single: Sequence[Integers], present: Any, total: Integers) -> list[int]:
+    """The columns whose values occur in all combinations with those of the other columns."""
+    found: list[int] = []
     for column, count in enumerate(single):
-        rest = [c for c in range(len(single)) if c != column and c not in alone]
+        rest = [c for c in range(len(single)) if c != column and c not in found]
         if not rest:
             break
         others = _distinct(flat, rest, present)
-        of_alone = np.prod([single[c] for c in alone], axis=0) if alone else 1
-        if (count * others * of_alone == total).all():
-            alone.append(column)
-    return alone
+        combinations = np.prod([single[c] for c in found], axis=0) if found else 1
+        if (count * others * combinations == total).all():
+            found.append(column)
+    return found
 
 
 def _values(column: Integers, present: Any) -> Integers:
-    """How many different integers there are in each row of a table, the first ones of which are present."""
+    """The number of different integers in each row of a table, among those that are `present`, which come first."""
     ordered = np.sort(np.where(present, column, column[:, :1]), axis=1)
     changes = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
     return np.where(present[:, 0], changes + 1, 0)
 
 
 def _distinct(flat: Integers, columns: Sequence[int], present: Any) -> Integers:
-    """How many different rows of these columns there are in each set."""
+    """The number of different rows of these columns in each set."""
     table = np.concatenate([flat[..., list(columns)], present[..., None].astype(np.int64)], axis=-1)
     made = set_map([Label("bound", 0)], table) if len(flat) > 1 else set_map([], table[0])
     counts: Integers = (made.table[..., -1] != 0).sum(axis=-1)
@@ -81,7 +81,7 @@ def united(each: IndexMap, label: Label, size: int, present: IndexMap | None) ->
 
 
 def rows_along(labels: Sequence[Label], label: Label, table: Integers) -> IndexMap:
-    """Sets of all rows along a label, of a table with axes for labels, then for rows, and columns at last."""
+    """Sets of all rows along a label. The table has axes for labels, then for rows, then for columns."""
     table = np.moveaxis(table, labels.index(label), len(labels) - 1)
     rest = tuple(x for x in labels if x != label)
     outer, rows = table.shape[: len(rest)], table.shape[len(rest) : -1]

@@ -1,4 +1,4 @@
-"""One sum that a term is made for: what is summed up, and over which sets."""
+"""Makes the term of a sum: its summand, and the sets over which it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspmd.verification.values import Shape, SymbolicValue, Values
 
 
 class Summing:
-    """One sum that a term is made for."""
+    """Makes the terms of sums along one label."""
 
     def __init__(
         self, values: Values, monoid: str, label: Label, size: int, present: IndexMap | None, shape: Shape
@@ -27,7 +27,7 @@ class Summing:
         self._shape = shape
 
     def of(self, instance: Instance) -> tuple[SymbolicValue, IndexMap | None]:
-        """The sum of an instance over the label, and where there is a summand at all: 1 or 0; None for everywhere."""
+        """The sum of an instance over the label, and a mask of where it has a summand; None for everywhere."""
         term, label = instance.term, self._label
         opened = term.kind == SUM and term.operation == (SUM, self._monoid)
         if not opened:
@@ -85,14 +85,14 @@ class Summing:
         return value, integer_map(rows.labels, np.minimum(rows.table[..., 0, -1], 1))
 
     def _column(self, binding: Binding) -> IndexMap:
-        """What stands for a binding in the rows of a set; for a set its number."""
+        """The column for a binding in the rows of a set; for a set, its number."""
         assert isinstance(binding, IndexMap)
         return index_maps.set_numbers(binding) if binding.is_set else binding
 
     def _rows(
         self, body: Instance, bound: Sequence[int], sets: Sequence[Binding], joined: Sequence[int]
     ) -> tuple[IndexMap, list[int]]:
-        """The rows of a set over the label, and of those that it is joined with; and the slot of every column."""
+        """The rows of a set over the label, joined with those of other sets, and the slot of every column."""
         maps = [self._column(body.bindings[i]) for i in bound]
         others: list[IndexMap] = [sets[j] for j in joined]  # type: ignore[misc]
         present = self._present or index_maps.constant(1)
@@ -130,7 +130,7 @@ class Summing:
         return made, slots
 
     def _made(self, body: Instance, placed: dict[int, BoundSlot], domains: Sequence[Binding]) -> SymbolicValue:
-        """The term, its sets in the order in which its summand uses them."""
+        """The term, with its sets in the order in which its summand uses them."""
         once = set_map((), np.ones((1, 1), np.int64))
         if len(domains) > 1 and once in domains:
             kept = [j for j, domain in enumerate(domains) if domain is not once]
@@ -161,7 +161,7 @@ class Summing:
 
 
 def of_all_shares(term: Term, sets: Sequence[tuple[str, Binding]], bindings: Sequence[Binding]) -> Instance | None:
-    """What all of its summands are together, if these are summed up."""
+    """The whole value of which a term is a share, if the sum runs over all of its shares."""
     if term.kind != SHARE or len(sets) != 1:
         return None
     each, count = sets[0][1], int(term.operation[1])  # type: ignore[call-overload]

@@ -1,11 +1,11 @@
-"""What an element of a value is: an operation of elements of other values, down to those of the program's arguments.
+"""Terms: the elements of values as operations on elements of other values, down to the program's arguments.
 
-A term stands for all elements that are made alike. What tells them apart are its slots: the indices at which
-arguments are read, what masks say, and over which sets is summed. A value (`values.py`) says for each slot how it
-follows from the device and the index of the element. So slices, transposes, reshapes or gathers make no terms. They
-change how slots are bound, and two programs that move their data in different ways are the same terms.
+A term stands for all elements that are computed in the same way. Its slots distinguish them: the indices at which
+arguments are read, the entries of masks, and the sets of sums. A value (`values.py`) binds each slot to a function of
+the device and the index of the element. So slices, transposes, reshapes or gathers make no terms, but change bindings,
+and two programs that move their data in different ways have the same terms.
 
-Equal terms are one object. No two slots of a term are bound alike: those that would be are one slot.
+Equal terms are one object. No two slots of a term have the same binding: those that would have are one slot.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gspmd.verification.blocks import ANY, Blocks
 from gspmd.verification.index_maps import IndexMap, TooLarge, constant, factors, joined, masked, pointwise, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
-"""Kinds of slots: where an argument is read; the number that an integer is; which part a choice takes, followed by how
-many it has; the set of a sum.
+"""Kinds of slots: an index of an argument; the number of a known integer; the part that a choice takes, followed by the
+number of its parts; the set of a sum.
 """
 
 
@@ -37,22 +37,22 @@ class BoundSlot(NamedTuple):
 
 
 Ref: TypeAlias = "int | IndexMap | BoundSlot"
-"""What a slot of a part of a term is: a slot of the term, the same for all elements, or bound by the term."""
+"""A slot of a part of a term: a slot of the term by number, a fixed map, or a column that the term binds."""
 
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
 ADD = "stablehlo.add"
-_LARGEST_FLAT = 1 << 19
-"""Choices between choices become one up to so many entries."""
+_MAX_FLAT = 1 << 19
+"""The most entries up to which nested choices become one."""
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Term:
-    """`operation` of `parts`. Their slots are `refs`; what the operation itself reads is `own`: see `make`.
+    """`operation` on `parts`. The parts' slots are `refs`, and those of the operation itself are `own`: see `make`.
 
-    An integer is the number in its slot, of type `element`. A choice is the part whose number its slot has. A sum
-    combines its part over the product of its sets. Everything else reads its own slots as indices. No
-    bound label in the term has the number `free_label` or a larger one.
+    An integer is the number in its slot, of type `element`. A choice is the part whose number is in its slot. A sum
+    combines its part over the product of its sets. All other operations read their own slots as indices. No bound label
+    in the term has the number `free_label` or a larger one.
     """
 
     operation: tuple[Hashable, ...]
@@ -72,7 +72,7 @@ class Term:
         return self.text(4)
 
     def text(self, depth: int) -> str:
-        """The term down to so many operations."""
+        """The term to a depth of so many operations."""
         name = ".".join(map(str, self.operation))[:60]
         if not depth:
             return f"{name}(..)"
@@ -82,7 +82,7 @@ class Term:
 
 
 class Column(NamedTuple):
-    """What a slot of a summand is bound to while the sum is made. Sums in sums have other levels."""
+    """The binding of a summand's slot while the sum is made. Nested sums have other levels."""
 
     level: int
     of: int
@@ -99,7 +99,7 @@ def free_label(bindings: Iterable[Ref | Binding]) -> int:
 
 
 def opened(ref: Ref, bindings: Sequence[Binding], level: int) -> Binding:
-    """What a slot of a part is bound to, columns of the term's own sets as those of a level."""
+    """The binding of a part's slot; columns of the term's own sets become columns of a level."""
     if isinstance(ref, BoundSlot):
         return Column(level, ref.of, ref.column)
     return bindings[ref] if isinstance(ref, int) else ref
@@ -131,7 +131,7 @@ class TermTable:
         own: Sequence[tuple[str, Binding]] = (),
         level: int | None = None,
     ) -> Instance:
-        """The term of an operation on instances that are normal, and how its slots are bound.
+        """The term of an operation on normal instances, and the bindings of its slots.
 
         Sets that are the same everywhere become parts of the term, and so do whole operands. Columns of the `level` are
         those of the term's own sets.
@@ -166,7 +166,7 @@ class TermTable:
         return self.leaf((ARGUMENT, number), element, rank)
 
     def leaf(self, operation: tuple[Hashable, ...], element: str, rank: int) -> Term:
-        """A term of nothing else, with a slot for each dimension."""
+        """A term without parts, with a slot for each dimension."""
         return self._interned(operation, element, (), (), tuple(range(rank)), (INDEX,) * rank)
 
     def _interned(
@@ -189,7 +189,7 @@ class TermTable:
     # ---- other bindings ----
 
     def normal(self, term: Term, bindings: Sequence[Binding]) -> Instance:
-        """The instance whose slots are bound differently, without choices that are the same everywhere."""
+        """The term with other bindings, without choices that are the same everywhere."""
         given = tuple(bindings)
         if not self._needs_change(term, given):
             return Instance(term, given)
@@ -236,7 +236,7 @@ class TermTable:
     # ---- choices ----
 
     def choice(self, which: Binding, given: Sequence[Instance]) -> Instance:
-        """Of instances the one whose number `which` is. Those of one term become one, and stand in a fixed order.
+        """The instance whose number is `which`. Instances of one term become one, and are sorted.
 
         Raises TooLarge.
         """
@@ -307,7 +307,7 @@ def _summands(instances: Sequence[Instance]) -> list[Instance]:
 
 
 def _becomes_other(kind: str, binding: IndexMap) -> bool:
-    """Whether what a slot is bound to is part of a term, or leaves fewer choices."""
+    """Whether a binding becomes part of a term, or leaves fewer choices."""
     if binding.labels and all(label.kind == "bound" for label in binding.labels):
         return True
     if kind == INDEX or not (binding.is_constant or kind.startswith(MASK)):
@@ -323,7 +323,7 @@ def is_zero(term: Term) -> bool:
 
 
 def _flattened(which: IndexMap, given: Sequence[Instance]) -> tuple[IndexMap, Sequence[Instance]]:
-    """A choice between choices as one, unless the table of that gets large."""
+    """Nested choices as one, unless its table would be too large."""
     inner: list[IndexMap] = []
     leaves: list[Instance] = []
     for number, each in enumerate(given):
@@ -347,13 +347,13 @@ def _flattened(which: IndexMap, given: Sequence[Instance]) -> tuple[IndexMap, Se
         return found
 
     try:
-        return pointwise(taken, which, *inner, largest=_LARGEST_FLAT), leaves
+        return pointwise(taken, which, *inner, largest=_MAX_FLAT), leaves
     except TooLarge:
         return which, given
 
 
 def _numbered(*masks: Blocks) -> Any:
-    """Which of several masks is 1."""
+    """The number of the mask that is 1."""
     found: Any = ANY
     for number, mask in enumerate(masks):
         found = np.where(mask == 1, number, found)
@@ -379,7 +379,7 @@ def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, .
         elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and not a.is_set and not b.is_set:
             try:
                 found.append(where(here, a, b))
-            except TooLarge:  # it may come to fit once something else has taken the place of a part of it
+            except TooLarge:  # it may fit after one of its parts is replaced
                 return None
         else:
             return None

@@ -1,7 +1,7 @@
-"""What a program's value is on every device: a term, and how its slots follow from the device and the index.
+"""Symbolic values: a term, and the bindings of its slots as functions of the device and the index.
 
-A value of the given program is the same on all devices. One of the partitioned program is a part of that, or another
-part of the same term, or a sum over fewer summands, as its slots are bound otherwise.
+A value of the given program is the same on all devices. A value of the partitioned program may have the same term with
+other bindings: those of a shard, or of a sum over fewer summands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SymbolicValue:
-    """Elements of a term. Where one of `valid` (maps to 0 and 1) is not 1, nothing is known of them."""
+    """Elements of a term. They are unknown where one of `valid` (maps to 0 and 1) is not 1."""
 
     term: Term
     bindings: tuple[Binding, ...]
@@ -37,20 +37,20 @@ class SymbolicValue:
 
     @property
     def maps(self) -> tuple[IndexMap, ...]:
-        """How its slots are bound."""
+        """The bindings of its slots."""
         assert all(isinstance(binding, IndexMap) for binding in self.bindings)
         return self.bindings  # type: ignore[return-value]
 
     @property
     def is_partial(self) -> bool:
-        """Whether devices have different sets of some sum."""
+        """Whether devices have different summands of a sum."""
         return any(
             kind == SET and any(label.kind == "digit" for label in each.labels)
             for kind, each in zip(self.term.kinds, self.maps, strict=True)
         )
 
     def labels(self) -> set[Label]:
-        """All that any of its slots depends on."""
+        """All labels on which its slots depend."""
         return {label for each in (*self.maps, *self.valid) for label in each.labels}
 
 
@@ -63,7 +63,7 @@ class Values:
     def value(
         self, term: Term, bindings: Iterable[IndexMap], shape: Sequence[int], valid: Iterable[IndexMap] = ()
     ) -> SymbolicValue:
-        """A value of a term, however its slots are bound."""
+        """A value of a term with these bindings."""
         if 0 in shape:
             return SymbolicValue(*self.terms.make((CONSTANT, 0), term.element), tuple(shape))
         kept = _validity(valid)
@@ -79,9 +79,9 @@ class Values:
         return self.value(instance.term, instance.bindings, shape, valid)  # type: ignore[arg-type]
 
     def moved(self, value: SymbolicValue, shape: Sequence[int], places: Places) -> SymbolicValue:
-        """Elements of a value: for every label of it the place where it is read, as a function of the new ones.
+        """Elements of a value, read at `places`: each label of the value as a function of the new labels.
 
-        Places that do not exist, less than 0 or behind the end, are those of which nothing is known.
+        Elements at places that do not exist, below 0 or beyond the end, are unknown.
         """
         bindings = [composed(each, places) for each in value.maps]
         valid = [composed(each, places) for each in value.valid]
@@ -89,7 +89,7 @@ class Values:
         return self.value(value.term, bindings, shape, valid)
 
     def relabelled(self, value: SymbolicValue, shape: Sequence[int], names: dict[int, int]) -> SymbolicValue:
-        """The same with other numbers for its dimensions."""
+        """The value with its dimensions renumbered."""
         places = {dim(old): index_maps.counted(dim(new), value.shape[old]) for old, new in names.items() if old != new}
         return self.moved(value, shape, places)
 
@@ -99,7 +99,7 @@ def _exists(place: IndexMap, size: int) -> IndexMap:
 
 
 def _validity(masks: Iterable[IndexMap]) -> tuple[IndexMap, ...]:
-    """Each once, in a fixed order, those over the same labels as one; without those that are always 1."""
+    """Distinct masks in a fixed order, those over the same labels merged, without those that are always 1."""
     by_labels: dict[tuple[Label, ...], IndexMap] = {}
     for mask in masks:
         known = by_labels.get(mask.labels)

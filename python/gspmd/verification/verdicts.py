@@ -1,4 +1,4 @@
-"""What a verification found: for every result whether it is what the given program computes, and if not, where."""
+"""The outcome of a verification: for every result a verdict, and if it is not proved, the reason and the place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Verdict(enum.Enum):
-    """`PROVED` for all inputs, up to the order of sums; `REFUTED` by an element that differs; or `NOT_KNOWN`."""
+    """`PROVED` for all inputs, up to the order of sums; `REFUTED` by an element that differs; else `NOT_KNOWN`."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -17,7 +17,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WrongElement:
-    """An element that differs: on which partition, at which index there, and which of the whole it should be."""
+    """An element that differs: its partition, its index in the shard, and its index in the whole value."""
 
     partition: int
     index: tuple[int, ...]
@@ -26,10 +26,10 @@ class WrongElement:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResultVerdict:
-    """What is known of one result.
+    """The verdict on one result.
 
-    `reason` says why it is not proved; `operation` and `location` are those of the partitioned program (or of the given
-    one) at which the two are first not the same; `element` is one that differs, of a result that is refuted.
+    `reason` says why it is not proved. `operation` and `location` name the first operation of the partitioned program
+    (or of the given one) at which the two programs differ. If the result is refuted, `element` is one that differs.
     """
 
     index: int
@@ -44,7 +44,7 @@ class ResultVerdict:
 
 
 class Presence(enum.Enum):
-    """What devices have of a value of the given program: parts of it, or summands of parts, or nothing that is known.
+    """The form in which devices have a value of the given program: shards, summands of shards, or an unknown form.
 
     Compilers need not compute every value.
     """
@@ -56,10 +56,10 @@ class Presence(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verification:
-    """Whether a partitioned program computes what the given one does; true if that is proved for all inputs.
+    """Whether a partitioned program computes the results of the given one; true if that is proved for all inputs.
 
-    `sums` is how many sums of the given program devices add up in another order or in parts. Values of this many
-    operations have been looked at.
+    `sums` is the number of sums that devices add up in another order or in parts. `operations` is the number of
+    operations in the partitioned program.
     """
 
     mesh: str
@@ -85,7 +85,7 @@ class Verification:
         return self.proved
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The fields in plain values, as for JSON."""
         made = dataclasses.asdict(self)
         for result in made["results"]:
             result["verdict"] = result["verdict"].value
@@ -95,7 +95,7 @@ class Verification:
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The verdict, and what is not proved."""
+        """The verdict, and the reasons that results are not proved."""
         lines = [f"mesh {self.mesh}, {self.num_partitions} partitions, {self.operations} operations", *self.reasons()]
         total, proved = len(self.results), sum(r.verdict is Verdict.PROVED for r in self.results)
         if proved == total:
@@ -104,17 +104,18 @@ class Verification:
         return [*lines, f"{self.verdict.value.upper()}: {proved} of {total} results are proved"]
 
     def reasons(self) -> list[str]:
-        """Why results are not proved."""
-        return [line for result in self.results if result.verdict is not Verdict.PROVED for line in _said(result)]
+        """The reasons that results are not proved."""
+        unproved = [result for result in self.results if result.verdict is not Verdict.PROVED]
+        return [line for result in unproved for line in _verdict_lines(result)]
 
 
-def _said(result: ResultVerdict) -> list[str]:
+def _verdict_lines(result: ResultVerdict) -> list[str]:
     what = f"result {result.index}" + (f" {result.name}" if result.name else "") + f", {result.type}"
     lines = [f"{result.verdict.value}: {what}: {result.reason}"]
     if result.operation:
         lines.append(f"  first at '{result.operation}'" + (f" at {result.location}" if result.location else ""))
     if result.element is not None:
         each = result.element
-        lines.append(f"  partition {each.partition} has something else at {list(each.index)}, element "
-                     f"{list(each.whole_index)} of the whole")  # fmt: skip
+        lines.append(f"  partition {each.partition} has another number at {list(each.index)}, element "
+                     f"{list(each.whole_index)} of the whole value")  # fmt: skip
     return lines

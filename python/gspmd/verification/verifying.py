@@ -1,4 +1,4 @@
-"""Whether a partitioned program computes what the program that it was made of does, for all inputs."""
+"""Verifies that a partitioned program computes the results of the unpartitioned program, for all inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _one_at_a_time = threading.Lock()
 
 
 class NotProved(Unsupported):
-    """A partitioned program that was to be proved; `verification` is what is known of it."""
+    """A partitioned program could not be proved; `verification` has the verdicts."""
 
     usual_code = Code.NOT_PROVED
 
@@ -54,14 +54,14 @@ class NotProved(Unsupported):
 
 
 def check_proved(given: ir.Module, partitioned: ir.Module) -> None:
-    """Raise NotProved for a partitioned program that is not proved."""
+    """Raise NotProved if the partitioned program is not proved."""
     found = verified(given, partitioned)
     if not found.proved:
         raise NotProved(found)
 
 
 def verified(given: ir.Module, partitioned: ir.Module) -> Verification:
-    """The same of two modules."""
+    """Verify a partitioned module against the given one. Errors: UsageError if their arguments or results differ."""
     with _one_at_a_time:
         try:
             return _Verifying(model_of(given), model_of(partitioned)).verification()
@@ -70,10 +70,10 @@ def verified(given: ir.Module, partitioned: ir.Module) -> Verification:
 
 
 def verified_by_value(given: ir.Module, partitioned: ir.Module) -> tuple[Verification, list[tuple[Presence, ...]]]:
-    """The same, and what devices have of the results of every operation in the functions of the given program.
+    """The verification, and the presence of the results of every operation in the functions of the given program.
 
-    Operations are in program order, those that have regions before what is in these. Of what is called or repeated, the
-    last time counts.
+    Operations are in program order, an operation before those in its regions. For a function or body that runs several
+    times, the last run counts.
     """
     with _one_at_a_time:
         try:
@@ -100,7 +100,7 @@ class _Verifying:
         self._check_boundary()
 
     def _check_boundary(self) -> None:
-        """Raise UsageError for programs that take or return other things."""
+        """Raise UsageError for programs whose arguments or results differ in type or number."""
         block = self.given_main.regions[0]
         for what, values, signatures in (
             ("arguments", block.arguments, self.signature.inputs),
@@ -109,13 +109,13 @@ class _Verifying:
             types = [(v.type.shape, v.type.element) for v in values if v.type.is_tensor]
             if types != [(v.shape, v.element_type) for v in arrays(signatures)] and not self._has_summands:
                 raise UsageError(
-                    f"the partitioned program has other {what} than the given one",
-                    hint="give the program that it was made of",
+                    f"the partitioned program has other {what} than the given program",
+                    hint="give the program from which it was partitioned",
                 )
 
     def verification(self) -> Verification:
         if self._has_summands:
-            return self._verification(self._unknown("an argument or a result is a sum that is not finished"))
+            return self._verification(self._unknown("an argument or a result is unreduced"))
         wholes = [self._argument(i, v) for i, v in enumerate(self.signature.inputs)]
         locals_ = [
             self.algebra.moved(whole, v.local_shape, parts(self.devices, v))
@@ -134,7 +134,7 @@ class _Verifying:
         return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, len(names))
 
     def presence(self) -> list[tuple[Presence, ...]]:
-        """What devices have of the results of every operation of the given program."""
+        """The presence of the results of every operation of the given program."""
         on_devices: dict[Term, bool] = {}
         for value in self.partitioned.values.values():
             on_devices[value.term] = on_devices.get(value.term, False) or not value.is_partial
@@ -149,10 +149,10 @@ class _Verifying:
         return [tuple(map(of, op.results)) for op in ops]
 
     def _unknown(self, reason: str) -> tuple[ResultVerdict, ...]:
-        return tuple(ResultVerdict(*said, Verdict.NOT_KNOWN, reason) for said in self._said())
+        return tuple(ResultVerdict(*known, Verdict.NOT_KNOWN, reason) for known in self._descriptions())
 
-    def _said(self) -> list[tuple[int, str | None, str, str]]:
-        """What is said of every result before it is judged."""
+    def _descriptions(self) -> list[tuple[int, str | None, str, str]]:
+        """The index, name, type and sharding of every result."""
         return [
             (index, v.name, v.type_text(), print_sharding(v.sharding)) for index, v in enumerate(self.signature.outputs)
         ]
@@ -173,44 +173,44 @@ class _Verifying:
     def _verdicts(
         self, wanted: list[SymbolicValue] | Unknown, found: list[SymbolicValue] | Unknown
     ) -> Iterator[ResultVerdict]:
-        for said, signature in zip(self._said(), self.signature.outputs, strict=True):
-            index = said[0]
+        for described, signature in zip(self._descriptions(), self.signature.outputs, strict=True):
+            index = described[0]
             if isinstance(wanted, list) and isinstance(found, list):
-                yield self._verdict(said, index, signature, wanted[index], found[index])
+                yield self._verdict(described, index, signature, wanted[index], found[index])
                 continue
             error = wanted if isinstance(wanted, Unknown) else found
             assert isinstance(error, Unknown)
             which = "given" if error is wanted else "partitioned"
             reason = f"in the {which} program: {error.reason}"
-            yield ResultVerdict(*said, Verdict.NOT_KNOWN, reason, error.op.name, _place(error.op))
+            yield ResultVerdict(*described, Verdict.NOT_KNOWN, reason, error.op.name, _location(error.op))
 
     def _verdict(
         self,
-        said: tuple[int, str | None, str, str],
+        described: tuple[int, str | None, str, str],
         index: int,
         signature: ValueSignature,
         whole: SymbolicValue,
         value: SymbolicValue,
     ) -> ResultVerdict:
         if signature.is_token:
-            return ResultVerdict(*said, Verdict.PROVED)
+            return ResultVerdict(*described, Verdict.PROVED)
         places = parts(self.devices, signature)
         try:
             promised = self.algebra.moved(whole, signature.local_shape, places)
             differs = difference(self.algebra, promised, value)
         except TooLarge:
-            differs, promised = Mismatch("the places of its elements need too large a table", {}), value
+            differs, promised = Mismatch("the table of its elements' indices would be too large", {}), value
         if differs is None:
-            return ResultVerdict(*said, Verdict.PROVED)
+            return ResultVerdict(*described, Verdict.PROVED)
         name = self.main.regions[0].terminator.operands[index]
         op = first_difference(self.given.values.values(), self.partitioned.values, name)
-        where = (op.name, _place(op)) if op is not None else ("", "")
+        where = (op.name, _location(op)) if op is not None else ("", "")
         element = refuting(self.algebra, self.devices, promised, value, places, differs)
         verdict = Verdict.NOT_KNOWN if element is None else Verdict.REFUTED
-        return ResultVerdict(*said, verdict, differs.reason, *where, element)
+        return ResultVerdict(*described, verdict, differs.reason, *where, element)
 
 
-def _place(op: Operation) -> str:
+def _location(op: Operation) -> str:
     try:
         location = source_location(op.location)
     except Error:

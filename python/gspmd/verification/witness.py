@@ -1,7 +1,6 @@
-"""What terms are as numbers: so a difference of terms can be shown to be one of numbers.
+"""Evaluates terms to numbers, to show that two terms that differ have different numbers.
 
-Floats are computed in double precision, integers as their types keep them. Elements of which nothing is known are
-numbers of a seed.
+Floats are computed in double precision, and integers wrap around as their types do.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, B
 
 Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
-"""Elements of an argument of this number and type, at indices [elements, dimensions]."""
+"""Gives the elements of an argument with this number and type, at indices [elements, dimensions]."""
 
-_MOST_ROWS = 1 << 17
-_COST = 64  # in rows, of a term
+_MAX_ROWS = 1 << 17
+_COST = 64  # of a term, in rows
 
 
 class Uninterpreted(Exception):
-    """A term that is not computed here: it is of an operation that nothing is known of, or of too many others."""
+    """A term cannot be evaluated: it has an unknown operation, or too many rows."""
 
 
 class Witness:
-    """Computes terms for certain arguments. Raises Uninterpreted for those that it cannot."""
+    """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -38,12 +37,12 @@ class Witness:
         self._known: dict[tuple[Term, bytes], Numbers] = {}
 
     def values(self, term: Term, rows: Integers) -> Numbers:
-        """The value of a term for each row of integers that its slots are bound to; sets are known by number."""
+        """The value of a term for each row of integers to which its slots are bound; sets by number."""
         unique, inverse = np.unique(rows, axis=0, return_inverse=True)
         key = (term, unique.tobytes())
         if key not in self._known:
             self._rows += _COST + len(unique)
-            if self._rows > _MOST_ROWS:
+            if self._rows > _MAX_ROWS:
                 raise Uninterpreted
             self._known[key] = self._of(term, unique)
         return self._known[key][inverse.reshape(-1)]
@@ -70,7 +69,7 @@ class Witness:
             return rows[:, ref]
         assert isinstance(ref, IndexMap)
         if ref.labels:
-            raise Uninterpreted  # of a whole operand
+            raise Uninterpreted  # a whole operand
         return np.full(len(rows), ref.number if ref.is_set else ref.value)
 
     def _bound(self, refs: tuple[Any, ...], rows: Integers) -> Integers:
@@ -101,7 +100,7 @@ class Witness:
             tables = [_members(int(number)) for number in chosen]
             counts = [len(table) for table in tables]
             total = int(np.prod(counts, dtype=np.int64))
-            if total + self._rows > _MOST_ROWS:
+            if total + self._rows > _MAX_ROWS:
                 raise Uninterpreted
             if not total:
                 made.append(_decoded(np.int64(bits), term.element))

@@ -1,4 +1,4 @@
-"""What operations mean, a file per family, one table."""
+"""The semantics of operations: a file for each family, and one table."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ MEANINGS: dict[str, Meaning] = {
     )
     for name, meaning in family.MEANINGS.items()
 }
-"""By name."""
+"""The meaning of each operation, by name."""

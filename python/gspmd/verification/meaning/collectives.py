@@ -1,4 +1,4 @@
-"""Operations in which devices meet. All but permutes are moves from the members of a group, and sums over these."""
+"""Collectives. All but permutes are moves from the members of a group, and sums over these."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def _gathered(machine: Execution, value: SymbolicValue, groups: Integers, along:
 
 
 def _from_members(machine: Execution, groups: Integers, label: Label, member: IndexMap) -> dict[Label, IndexMap]:
-    """The digits of a member of the group, whose number follows from a label."""
+    """The digits of the member of the group that a label numbers."""
     own = Label("member", 0)
     places = machine.devices.members(groups, own)
     return {at: composed(place, {own: member}) for at, place in places.items()}
 
 
 def summed(machine: Execution, monoid: str, value: SymbolicValue, groups: Integers) -> SymbolicValue:
-    """What the members of every group have, combined."""
+    """The values of the members of every group, combined."""
     algebra, rank = machine.algebra, len(value.shape)
     own = Label("member", 0)
     places = machine.devices.members(groups, own)
@@ -72,7 +72,7 @@ def summed(machine: Execution, monoid: str, value: SymbolicValue, groups: Intege
 def _monoid(op: Operation) -> str:
     monoid = reducer(op.regions[0])
     if monoid is None:
-        raise NotKnown("values of devices combined by an operation of its own")
+        raise NotKnown("a collective that reduces by a custom function")
     return monoid
 
 
@@ -90,7 +90,7 @@ def _reduce_scatter(machine: Execution, op: Operation, values: list[SymbolicValu
 
 
 def _own_part(machine: Execution, groups: Integers, along: int, size: int) -> IndexMap:
-    """Where the part lies that is the device's by its place in the group."""
+    """The place of the shard that a device has by its index in the group."""
     return pointwise(lambda rank, i: rank * size + i, machine.devices.rank(groups), counted(dim(along), size))
 
 
@@ -123,9 +123,9 @@ def _exchanged(machine: Execution, value: SymbolicValue, groups: Integers, split
 
 
 def _check_channel(op: Operation) -> None:
-    """Raise NotKnown for a collective whose groups are of replicas."""
+    """Raise NotKnown for a collective over groups of replicas."""
     if not has_channel(op):
-        raise NotKnown("a collective without a channel, which is one of replicas")
+        raise NotKnown("a collective without a channel, which is over replicas")
 
 
 def _collective_permute(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:

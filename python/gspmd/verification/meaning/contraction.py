@@ -13,7 +13,7 @@ _DEFAULT = "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]"
 
 
 def product(machine: Execution, op: Operation, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue:
-    """Of elements, in the type of the result and with the precision that the operation asks for."""
+    """The product of elements, in the type of the result and with the precision of the operation."""
     algebra, element = machine.algebra, op.results[0].type.element
     sides = [algebra.elementwise(("stablehlo.convert",), element, [side]) for side in (left, right)]
     precision = notes(op, {"precision_config": _DEFAULT, "algorithm": ""})
@@ -30,7 +30,7 @@ def _dot_general(machine: Execution, op: Operation, values: list[SymbolicValue])
 
 
 def _dot(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    """Of matrices and vectors, the last dimension of the one with the first of the other."""
+    """The product of matrices or vectors: the last dimension of one is contracted with the first of the other."""
     return _contracted(machine, op, values, ([], []), ([len(values[0].shape) - 1], [0]))
 
 

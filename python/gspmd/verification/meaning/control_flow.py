@@ -24,14 +24,14 @@ def _composite(machine: Execution, op: Operation, values: list[SymbolicValue]) -
 
 
 def diverges(value: SymbolicValue) -> bool:
-    """Whether a scalar may differ by device."""
+    """Whether a scalar may differ between devices."""
     return any(label.kind == "digit" for label in value.labels())
 
 
 def check_together(op: Operation, deciding: SymbolicValue) -> None:
-    """Raise NotKnown for collectives in what not all devices may run."""
+    """Raise NotKnown for collectives in a region that not all devices may run."""
     if diverges(deciding) and any(is_collective(inner) for inner in op.walk()):
-        raise NotKnown("devices meet in what not all of them may run")
+        raise NotKnown("a collective in a region that not all devices may run")
 
 
 def _if(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:

@@ -17,21 +17,21 @@ from gspmd.verification.values import SymbolicValue
 
 _LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
 _BROADCASTING = "chlo.broadcast_"
-_UNSAID = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
+_IGNORED = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
 
 
 def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The name of an operation and what its attributes say of what it computes."""
-    said = sorted(
+    """The name of an operation, and its attributes that affect the result."""
+    attributes = sorted(
         f"{name}={attribute}"
         for name, attribute in op.attributes.items()
-        if name not in _UNSAID and name not in without and not name.startswith((PREFIX, "xla."))
+        if name not in _IGNORED and name not in without and not name.startswith((PREFIX, "xla."))
     )
-    return (op.name, *said)
+    return (op.name, *attributes)
 
 
 def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
-    """A scalar as all elements of a shape."""
+    """A scalar, broadcast to a shape."""
     return value if value.shape == tuple(shape) else dataclasses.replace(value, shape=tuple(shape))
 
 
@@ -64,7 +64,7 @@ def _broadcasting(machine: Execution, op: Operation, values: list[SymbolicValue]
 
 
 def broadcast(machine: Execution, value: SymbolicValue, shape: tuple[int, ...], targets: list[int]) -> SymbolicValue:
-    """A value whose dimensions are these of a larger shape."""
+    """A value, broadcast to a larger shape, of which these are its dimensions."""
     places = {
         dim(old): counted(dim(new), shape[new]) if value.shape[old] == shape[new] else index_maps.constant(0)
         for old, new in enumerate(targets)

@@ -1,7 +1,7 @@
-"""Elements whose places are computed: gathers, scatters, dynamic slices and their updates.
+"""Elements at computed indices: gathers, scatters, dynamic slices and their updates.
 
-A look-up of an element is a sum over all elements that there are, of which all but one count zero. So it can be taken
-apart like any other sum.
+A look-up of an element is a sum over all elements, in which all but one count zero. So it can be split like any other
+sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SELECT = "stablehlo.select"
 
 
 def limited(machine: Execution, start: SymbolicValue, size: int, window: int) -> SymbolicValue:
-    """The start of a window, where the window lies within a dimension."""
+    """The start of a window, clamped so that the window is within the dimension."""
     algebra, (least, most) = machine.algebra, numbers.range_of_type(start.element)
     limits = [min(max(limit, least), most) for limit in (0, size - window)]
     low, high = (algebra.number(index_maps.constant(n), start.element, start.shape) for n in limits)
@@ -39,7 +39,7 @@ def limited(machine: Execution, start: SymbolicValue, size: int, window: int) ->
 def looked_up(
     machine: Execution, value: SymbolicValue, axis: int, start: SymbolicValue, offset: IndexMap
 ) -> SymbolicValue:
-    """Of the elements along a dimension the one at start + offset; the dimension goes, and must be the last one."""
+    """The element at start + offset along a dimension, which is the last one and is removed."""
     algebra, size = machine.algebra, value.shape[axis]
     wanted = pointwise(lambda k, o: k - o, counted(dim(axis), size), offset)
     zero = algebra.zero(value.element, value.shape)
@@ -69,7 +69,7 @@ def _windows(
     offsets: dict[int, IndexMap],
     places: dict[Label, IndexMap],
 ) -> SymbolicValue:
-    """Elements at start + offset of some dimensions, and at known places of the others."""
+    """The elements at start + offset along some dimensions, and at known places along the others."""
     algebra = machine.algebra
     open_ = []
     for d, start in starts.items():
@@ -130,7 +130,7 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
 
 
 def _known_at(numbers_: IndexMap, value: SymbolicValue) -> IndexMap:
-    """Numbers where something is known of a value."""
+    """Known numbers where a value is known."""
     for mask in value.valid:
         numbers_ = masked(numbers_, mask)
     return numbers_
@@ -176,7 +176,7 @@ def index_component(
     place_of: dict[int, int],
     shape: Sequence[int],
 ) -> SymbolicValue:
-    """One component of index vectors, whose other dimensions are at these places of a shape."""
+    """One component of index vectors; the other dimensions are read at these places, as a value of a shape."""
     places = {dim(d): counted(dim(at), shape[at]) for d, at in place_of.items()}
     if vector < len(indices.shape):
         places[dim(vector)] = index_maps.constant(component)

@@ -1,8 +1,8 @@
 """Loops.
 
-A loop of the given program is a term of its condition, its body and what it begins with. A loop of the partitioned
-program is one of these, if what it begins with is a part of what that begins with, and its body makes such a part of
-such a part: an invariant. It is found from what enters, or else from what the first iteration makes.
+A loop of the given program is a term of its condition, its body and its initial values. A loop of the partitioned
+program matches it if there is an invariant: its initial values are parts of the given loop's, and its body computes
+such parts from such parts. The invariant is guessed from the initial values, or else from the first iteration.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from gspmd.verification.values import SymbolicValue
 
 LOOP = "stablehlo.while"
 _CARRIED = "carried"
-_MOST_GUESSES = 8  # of an invariant
-_MOST_OPERATIONS = 1024  # of all iterations of a loop that is run here
+_MAX_GUESSES = 8  # of an invariant
+_MAX_OPERATIONS = 1024  # in all iterations of a loop that is run
 
 
 def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
@@ -42,7 +42,7 @@ def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
 def _iteration(
     machine: Execution, op: Operation, values: Sequence[SymbolicValue]
 ) -> tuple[SymbolicValue, list[SymbolicValue]]:
-    """The condition, and what an iteration makes, of these values."""
+    """The condition and the results of an iteration on these values."""
     condition_region, body = op.regions
     machine.loops.depth += 1
     try:
@@ -78,7 +78,7 @@ def _recorded(machine: Execution, op: Operation, values: list[SymbolicValue]) ->
 
 
 def _leaf(machine: Execution, number: int, like: SymbolicValue) -> SymbolicValue:
-    """What stands for a value of any iteration."""
+    """A symbol for a carried value in any iteration."""
     rank = len(like.shape)
     term = machine.algebra.terms.leaf((_CARRIED, machine.loops.depth, number), like.element, rank)
     return machine.algebra.value(term, [counted(dim(d), size) for d, size in enumerate(like.shape)], like.shape)
@@ -116,7 +116,7 @@ def _results(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Relation:
-    """What a value of a device is of a whole one: at which places; or a summand of that, over the devices of digits."""
+    """How a device's value relates to a whole one: the places of its elements, and the digits if it is a summand."""
 
     places: dict[Label, IndexMap]
     shares: tuple[Label, ...] = ()
@@ -136,8 +136,8 @@ def _matched(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
 
 
 def _unrolled(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue] | None:
-    """What a loop makes whose iterations can be counted; None for any other, or for one that goes on for long."""
-    for _ in range(_MOST_OPERATIONS // sum(1 for _ in op.walk())):
+    """The results of a counted loop; None for a loop that is not counted, or has too many iterations."""
+    for _ in range(_MAX_OPERATIONS // sum(1 for _ in op.walk())):
         (condition,) = machine.block(op.regions[0], values)
         known = machine.algebra.known(condition)
         if known is None or not known.is_constant:
@@ -149,7 +149,7 @@ def _unrolled(machine: Execution, op: Operation, values: list[SymbolicValue]) ->
 
 
 class _Match:
-    """A loop of the partitioned program that may be one of the given one."""
+    """A loop of the partitioned program that may match one of the given program."""
 
     def __init__(self, machine: Execution, op: Operation, values: list[SymbolicValue], loop: GivenLoop) -> None:
         self._machine = machine
@@ -161,25 +161,25 @@ class _Match:
         self._guesses: dict[tuple[int, tuple[Label, ...]], Iterator[_Relation]] = {}
         self._active = [k for k in range(len(values)) if k not in self._fixed]
         if len(self._active) != len(loop.active):
-            raise NotKnown("a loop that carries another number of values than that of the given program")
+            raise NotKnown("a loop that carries another number of values than the loop of the given program")
         for k, j in self._pairs():
             if len(values[k].shape) != len(loop.initial[j].shape) or values[k].element != loop.initial[j].element:
-                raise NotKnown("a loop that carries other values than that of the given program")
+                raise NotKnown("a loop that carries other values than the loop of the given program")
 
     def _pairs(self) -> list[tuple[int, int]]:
         return list(zip(self._active, self._loop.active, strict=True))
 
     def results(self) -> list[SymbolicValue]:
-        """What comes out of the loop. Raises NotKnown where no invariant is found."""
+        """The results of the loop. Raises NotKnown if no invariant is found."""
         parts = self._from_initial()
-        for _ in range(_MOST_GUESSES):
+        for _ in range(_MAX_GUESSES):
             condition, made = self._iteration(parts)
             wrong = [k for k, j in self._pairs() if not self._holds(self._loop.made[j], made[k], parts[k])]
             if not wrong:
                 return self._out(condition, parts)
             for k in wrong:
                 parts[k] = self._improved(k, made[k], parts[k])
-        raise NotKnown("what a loop carries is not the same part of the given program's value in every iteration")
+        raise NotKnown("a loop whose carried values are other parts of the given program's values after an iteration")
 
     def _iteration(self, parts: dict[int, _Relation]) -> tuple[SymbolicValue, list[SymbolicValue]]:
         given = list(self._values)
@@ -190,12 +190,12 @@ class _Match:
     def _out(self, condition: SymbolicValue, parts: dict[int, _Relation]) -> list[SymbolicValue]:
         algebra = self._machine.algebra
         if difference(algebra, self._loop.condition, condition) is not None:
-            raise NotKnown("a loop that ends on another condition than that of the given program")
+            raise NotKnown("a loop with another condition than the loop of the given program")
         if diverges(condition) and any(is_collective(inner) for inner in self._op.walk()):
-            raise NotKnown("devices meet in a loop that may end for some of them before others")
+            raise NotKnown("a collective in a loop that may end earlier on some devices than on others")
         for k, j in self._pairs():
             if not self._holds(self._loop.initial[j], self._values[k], parts[k]):
-                raise NotKnown("a loop that begins with other values than that of the given program")
+                raise NotKnown("a loop with other initial values than the loop of the given program")
         results = list(self._values)
         for k, j in self._pairs():
             results[k] = self._part_of(self._loop.results[j], self._values[k].shape, parts[k])
@@ -228,7 +228,7 @@ class _Match:
         return difference(algebra, wanted, value) is None
 
     def _from_initial(self) -> dict[int, _Relation]:
-        """What each value is of the given program's, as far as what the loop begins with says."""
+        """The relation of each carried value to the given program's, guessed from the initial values."""
         found: dict[int, _Relation] = {}
         open_ = []
         for k, j in self._pairs():
@@ -245,24 +245,24 @@ class _Match:
             for k, j in open_:
                 part = _part(first[j], made[k]) or self._guess(k)
                 if part is None:
-                    raise NotKnown("a loop of which it is not known what part of the given program's values it carries")
+                    raise NotKnown("a loop that carries unknown parts of the given program's values")
                 found[k] = part
         return found
 
     def _guess(self, k: int, shares: tuple[Label, ...] = ()) -> _Relation | None:
         """The next part of the right shape over axes of the mesh, or a summand of it over the devices of digits.
 
-        Whether it is right, is seen.
+        An iteration shows whether it is right.
         """
         if (k, shares) not in self._guesses:
             whole = self._loop.initial[dict(self._pairs())[k]].shape
             found = _parts_of(self._machine.devices, whole, self._values[k].shape, shares)
-            # Summands are tried again: what else is carried may have been taken for something else before.
+            # Summands are tried again, as the guesses for other carried values may have changed.
             self._guesses[k, shares] = itertools.cycle(found) if shares else found
         return next(self._guesses[k, shares], None)
 
     def _improved(self, k: int, made: SymbolicValue, wrong: _Relation) -> _Relation:
-        """Another guess than one that is wrong, from what an iteration has made."""
+        """Another guess in place of a wrong one, from the results of an iteration."""
         j = dict(self._pairs())[k]
         part = _part(self._loop.made[j], made)
         part = (part if part != wrong else None) or (self._guess(k) if (k, ()) in self._guesses else None)
@@ -276,20 +276,20 @@ class _Match:
             if label.kind == "digit"
         }
         if not digits:
-            raise NotKnown("a loop that computes something else than that of the given program")
+            raise NotKnown("a loop that computes other values than the loop of the given program")
         shares = tuple(sorted(digits))
         if made.shape == self._loop.made[j].shape:
             return _Relation({dim(d): counted(dim(d), size) for d, size in enumerate(made.shape)}, shares)
         part = self._guess(k, shares)
         if part is None:
-            raise NotKnown("a loop that carries summands of parts that are not those of axes")
+            raise NotKnown("a loop that carries summands of parts that do not follow mesh axes")
         return part
 
 
 def _part(whole: SymbolicValue, value: SymbolicValue) -> _Relation | None:
-    """At which places of a whole value those of another one are; None where that cannot be said.
+    """The places of one value's elements in a whole value; None if they cannot be determined.
 
-    A dimension that nothing depends on is taken whole, if it is.
+    A dimension on which nothing depends is taken as whole, if it has that size.
     """
     places: dict[Label, IndexMap] = {}
     same = whole.term is value.term
@@ -308,7 +308,7 @@ def _part(whole: SymbolicValue, value: SymbolicValue) -> _Relation | None:
 
 
 def _tells(each: IndexMap, d: int, size: int) -> bool:
-    """Whether every index of a dimension has an integer of its own."""
+    """Whether different indices of a dimension have different integers."""
     return each.labels == (dim(d),) and not each.has_any and len(set(each.table.tolist())) == size
 
 
@@ -331,7 +331,7 @@ def _parts_of(
 
 
 def _looked_back(each: IndexMap, value: IndexMap) -> IndexMap:
-    """Where an injective map has the integers of another one."""
+    """The places at which an injective map has the integers of another map."""
     low = int(each.table.min())
     table = np.full(int(each.table.max()) - low + 1, -1, np.int64)
     table[each.table - low] = np.arange(len(each.table))

@@ -1,4 +1,4 @@
-"""Manual computations: what every device computes of its part, which the given program says itself."""
+"""Manual computations, whose bodies in the given program are already per-device programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _manual_computation(machine: Execution, op: Operation, values: list[Symbolic
         raise NotKnown("operands or results of a manual computation that are partial sums")
     for sharding in (*given, *wanted):
         if sharding.mesh.axes != mesh.axes or sharding.mesh.device_ids or mesh.device_ids:
-            raise NotKnown("a manual computation over devices in an order of their own")
+            raise NotKnown("a manual computation over devices in another order")
     (body,) = op.regions
     inside = [
         machine.algebra.moved(value, argument.type.shape, _parts(machine, argument.type.shape, sharding, held))
@@ -42,7 +42,7 @@ def _held(axes: Axes, held: Axes) -> Axes:
 
 
 def _parts(machine: Execution, shape: tuple[int, ...], sharding: TensorSharding, held: Axes) -> dict[Label, IndexMap]:
-    """Which part of a value a device has along the axes that are held."""
+    """The shard of a value that a device has along the manual axes."""
     places = {}
     for d, axes in enumerate(sharding.dim_axes()):
         if _held(axes, held):
@@ -55,7 +55,7 @@ def _parts(machine: Execution, shape: tuple[int, ...], sharding: TensorSharding,
 def _whole(
     machine: Execution, value: SymbolicValue, shape: tuple[int, ...], sharding: TensorSharding, held: Axes
 ) -> dict[Label, IndexMap]:
-    """Where the elements of a whole value are: on which device, and at which index of its part."""
+    """The places of a whole value's elements: the device, and the index in its shard."""
     places: dict[Label, IndexMap] = {}
     for d, axes in enumerate(sharding.dim_axes()):
         if not _held(axes, held):
@@ -71,7 +71,7 @@ def _whole(
 
 
 def _custom_call(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    """Of calls, those that only annotate their operand hand it on."""
+    """A custom call; one that only annotates its operand returns it."""
     target = op.attributes["call_target_name"]
     return values if target.value in _ANNOTATES else opaque(machine, op, values)
 

@@ -1,4 +1,4 @@
-"""What an operation makes of the values of its operands."""
+"""The interface between operations' meanings and the evaluation of a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspmd.verification.values import SymbolicValue
 
 
 class Execution(Protocol):
-    """What runs a program: the algebra that its values are of, and the devices that it runs on."""
+    """Runs a program: the algebra of its values, and its devices."""
 
     @property
     def algebra(self) -> Conditions: ...
@@ -23,7 +23,7 @@ class Execution(Protocol):
     def devices(self) -> DeviceDigits: ...
 
     is_partitioned: bool
-    """Whether the program is the partitioned one, and not the one that it was made of."""
+    """Whether the program is the partitioned one, not the given one."""
 
     @property
     def loops(self) -> GivenLoops:
@@ -31,13 +31,13 @@ class Execution(Protocol):
 
     @property
     def codec(self) -> SdyCodec:
-        """What reads the shardings of the program."""
+        """The codec for the shardings of the program."""
 
     def block(self, block: Block, arguments: Sequence[SymbolicValue]) -> list[SymbolicValue]:
-        """What the end of a block hands on, for these arguments."""
+        """The operands of a block's terminator, for these arguments."""
 
     def call(self, name: str, arguments: Sequence[SymbolicValue]) -> list[SymbolicValue]:
-        """What a function of the program returns."""
+        """The results of a function of the program."""
 
 
 Meaning: TypeAlias = Callable[[Execution, Operation, list[SymbolicValue]], list[SymbolicValue]]
@@ -45,9 +45,9 @@ Meaning: TypeAlias = Callable[[Execution, Operation, list[SymbolicValue]], list[
 
 @dataclasses.dataclass(slots=True)
 class GivenLoop:
-    """A loop of the given program: what it begins with, stands for an iteration, is made by one, and comes out.
+    """A loop of the given program: its initial values, symbols and results of an iteration, and its final values.
 
-    `active` are the numbers of what changes from one iteration to the next.
+    `active` are the numbers of the values that change from one iteration to the next.
     """
 
     machine: Execution
@@ -61,9 +61,9 @@ class GivenLoop:
 
 
 class GivenLoops:
-    """The loops of the given program, by how many loops are around them.
+    """The loops of the given program, by nesting depth.
 
-    Without `are_kept`, those of the given program are run where that can be done: the partitioned one has none.
+    Without `are_kept`, loops of the given program are run if they can be: the partitioned program has none.
     """
 
     def __init__(self, are_kept: bool = True) -> None:
@@ -75,7 +75,7 @@ class GivenLoops:
         return self.known.setdefault(self.depth, [])
 
     def forget(self, counts: dict[int, int]) -> None:
-        """Keep of every depth only as many as there were."""
+        """At every depth, keep only as many loops as there were."""
         for depth, loops in self.known.items():
             del loops[counts.get(depth, 0) :]
 

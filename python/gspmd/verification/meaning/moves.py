@@ -47,7 +47,7 @@ def _reshape(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
 
 
 def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -> SymbolicValue:
-    """The elements of a value in the same order in another shape."""
+    """The elements of a value, in the same order, in another shape."""
     if 0 in shape:
         return dataclasses.replace(machine.algebra.zero(value.element, shape))
     places: dict[Label, IndexMap] = {}
@@ -63,7 +63,7 @@ def reshaped(machine: Execution, value: SymbolicValue, shape: tuple[int, ...]) -
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """Neighbouring dimensions of two shapes that have as many elements, as few as possible each."""
+    """The smallest groups of adjacent dimensions that have equally many elements in two shapes."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) or j < len(new):
@@ -88,7 +88,7 @@ def _concatenate(machine: Execution, op: Operation, values: list[SymbolicValue])
 
 
 def concatenated(machine: Execution, values: list[SymbolicValue], along: int) -> SymbolicValue:
-    """Values behind each other."""
+    """Values, concatenated."""
     algebra = machine.algebra
     total = sum(value.shape[along] for value in values)
     shape = (*values[0].shape[:along], total, *values[0].shape[along + 1 :])
@@ -123,7 +123,7 @@ def padded(
     low: list[int],
     interior: list[int],
 ) -> SymbolicValue:
-    """A value, with another one before, behind and between its elements."""
+    """A value, padded before, after and between its elements."""
     algebra = machine.algebra
     filling = spread(filling, shape)
     if 0 in value.shape:
@@ -143,12 +143,12 @@ def padded(
 
 
 def clamped(start: IndexMap, size: int, window: int) -> IndexMap:
-    """The start of a window where it lies within a dimension."""
+    """The start of a window, clamped so that it is within the dimension."""
     return pointwise(lambda at: np.clip(at, 0, size - window), start)
 
 
 def _bitcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    """Between elements of one width."""
+    """A bitcast between types of equal width."""
     from gspmd.verification.meaning.elementwise import described
     from gspmd.verification.not_known import NotKnown
 

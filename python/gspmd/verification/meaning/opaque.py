@@ -1,7 +1,7 @@
-"""Operations of which only this is said: along which dimensions they compute element by element.
+"""Opaque operations, of which only the dimensions are known along which they compute element by element.
 
-That is what passes through their sharding rule. Along all others they take their operands whole: the result is the same
-function of the same whole operands, or nothing is known of it.
+These pass through their sharding rule. Along all others, operands are whole: the result is the same function of the
+same whole operands, or it is unknown.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from gspmd.verification.values import SymbolicValue
 
 
 def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    """What an operation makes, as terms of what its rule says."""
+    """The results of an operation, as terms that follow from its rule."""
     if has_side_effect(op.attributes):
-        raise NotKnown("it does more than to compute its results")
+        raise NotKnown("an operation with side effects")
     rule = _rule(op)
     passing = _passing(rule) if rule is not None else set()
     key = (*described(op), *(region_text(region) for region in op.regions))
@@ -40,9 +40,9 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         valid: list[IndexMap] = []
         labels = first_free(values)
         for value, dims in zip(values, rule.operands if rule is not None else [()] * len(values), strict=True):
-            part, said, masks, labels = _operand(machine, value, dims, places, shape, labels)
+            part, kinds, masks, labels = _operand(machine, value, dims, places, shape, labels)
             parts.append(part)
-            layout.append(said)
+            layout.append(kinds)
             valid += masks
         own = [(INDEX, counted(dim(d), shape[d])) for d in whole]
         sizes = tuple((d, shape[d]) for d in whole)
@@ -53,7 +53,7 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
 
 
 def first_free(values: Sequence[SymbolicValue]) -> int:
-    """The number of a bound label that no value depends on or binds: what is whole in a part of another has some."""
+    """The number of a bound label that no value depends on or binds; whole operands inside terms have bound labels."""
     return max((max(free_label((*v.bindings, *v.valid)), v.term.free_label) for v in values), default=0)
 
 
@@ -65,23 +65,23 @@ def _operand(
     shape: Sequence[int],
     labels: int,
 ) -> tuple[Instance, tuple[object, ...], list[IndexMap], int]:
-    """An operand, passing dimensions as the result has them, and the others bound; which are which; what is valid."""
+    """An operand, with passing dimensions as in the result and the others bound; the kind of each; its validity."""
     moved: dict[Label, IndexMap] = {}
-    said: list[object] = []
+    kinds: list[object] = []
     bound_labels = []
     for d, size in enumerate(value.shape):
         factors = dims[d] if d < len(dims) else ()
         if len(factors) == 1 and factors[0] in places:
             moved[dim(d)] = counted(dim(places[factors[0]]), size)
-            said.append(places[factors[0]])
+            kinds.append(places[factors[0]])
         else:
             moved[dim(d)] = counted(bound(labels), size)
-            said.append(("whole", size))
+            kinds.append(("whole", size))
             bound_labels.append(bound(labels))
             labels += 1
-    # dimensions get labels that no value has: everything at once, so that none is taken for another
+    # dimensions get labels that no value has, all at once, so that none is confused with another
     made = machine.algebra.moved(value, value.shape, moved)
-    return made.instance, tuple(said), [all_along(mask, bound_labels) for mask in made.valid], labels
+    return made.instance, tuple(kinds), [all_along(mask, bound_labels) for mask in made.valid], labels
 
 
 def _rule(op: Operation) -> OpShardingRule | None:
@@ -98,7 +98,7 @@ def _rule(op: Operation) -> OpShardingRule | None:
 def _passing(rule: OpShardingRule) -> set[int]:
     """The factors along which the operation computes element by element: single dimensions of all results.
 
-    What is in no operand tells results apart by their places, and is none of these.
+    A factor of no operand is none of these, as the result depends on the index along it.
     """
     found = set()
     taken = {factor for tensor in rule.operands for dims in tensor for factor in dims}
@@ -112,13 +112,13 @@ def _passing(rule: OpShardingRule) -> set[int]:
 
 
 def region_text(block: Block, names: dict[Name, str] | None = None) -> str:
-    """What a region does, whatever its values are called. Raises NotKnown for one that uses values of outside."""
+    """A region as text, with its values renumbered. Raises NotKnown for a region that uses outer values."""
     known = {} if names is None else names
     known.update((argument, f"a{len(known)}.{argument.type.text}") for argument in block.arguments)
     lines = []
     for op in block:
         if any(operand not in known for operand in op.operands):
-            raise NotKnown("a region that uses values of outside")
+            raise NotKnown("a region that uses outer values")
         operands = ",".join(known[operand] for operand in op.operands)
         inner = ";".join(region_text(region, dict(known)) for region in op.regions)
         lines.append(f"{'|'.join(described(op))}({operands}){{{inner}}}:{','.join(r.type.text for r in op.results)}")

@@ -1,4 +1,4 @@
-"""Elements that are combined."""
+"""Reductions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gspmd.verification.witness import Numbers, Uninterpreted, Witness
 
 
 def with_initial(machine: Execution, monoid: str, made: SymbolicValue, initial: SymbolicValue) -> SymbolicValue:
-    """A sum that begins with a value."""
+    """A sum that starts from an initial value."""
     if initial.term.kind == CONSTANT and numbers.is_neutral(monoid, int(initial.term.operation[1]), made.element):  # type: ignore[call-overload]
         return made
     return machine.algebra.elementwise((f"stablehlo.{monoid}",), made.element, [made, spread(initial, made.shape)])
@@ -38,10 +38,10 @@ def _reduce(machine: Execution, op: Operation, values: list[SymbolicValue]) -> l
 
 
 def _by_body(machine: Execution, op: Operation, values: list[SymbolicValue], axes: list[int]) -> list[SymbolicValue]:
-    """A reduction of several operands together, or by an operation of its own.
+    """A reduction of several operands together, or by a custom function.
 
-    It may be done in parts if what it begins with, combined with itself, is that again: then it does not matter how
-    often that is taken. Any other one is of whole operands.
+    It may be done in parts if the initial value, combined with itself, is unchanged: then it does not matter how often
+    it is combined. All others take whole operands.
     """
     algebra, count = machine.algebra, len(op.results)
     operands, initial = values[:count], values[count:]
@@ -65,7 +65,7 @@ def _by_body(machine: Execution, op: Operation, values: list[SymbolicValue], axe
 def _together(
     machine: Execution, monoid: str, operands: list[SymbolicValue], initial: list[SymbolicValue]
 ) -> SymbolicValue:
-    """Operands as one value. Those that one sum has made are that sum."""
+    """Operands as one value. The results of one joint reduction are that reduction."""
     algebra, shape = machine.algebra, operands[0].shape
     valid = [mask for value in operands for mask in value.valid]
     if all(value.term.operation == ("item", index) for index, value in enumerate(operands)):
@@ -85,7 +85,7 @@ def _together(
 
 
 def _is_idempotent(machine: Execution, op: Operation, initial: list[SymbolicValue]) -> bool:
-    """Whether what a reduction begins with, combined with itself, is that again."""
+    """Whether the initial value of a reduction, combined with itself, is unchanged."""
     made = machine.block(op.regions[0], [*initial, *initial])
     row = np.zeros((1, 0), np.int64)
     witness = Witness(_no_arguments)

@@ -1,4 +1,4 @@
-"""Convolutions and reductions of windows: sums over the places that a window covers."""
+"""Convolutions and reductions of windows: sums over the positions of a window."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gspmd.verification.values import SymbolicValue
 def covered(
     out: int, taps: int, size: int, at: tuple[int, int], steps: tuple[int, int, int, int]
 ) -> tuple[IndexMap, IndexMap]:
-    """The place of every tap of every window, by the dimensions `at` of windows and taps, and whether there is one.
+    """The position of every tap of every window, by the dimensions `at` of windows and taps, and whether it exists.
 
-    `steps` are the stride of windows, the dilation of taps, that of what is read, and the padding before that.
+    `steps` are the stride of windows, the dilation of taps, the dilation of the operand, and the padding before it.
     """
     stride, dilation, base, low = steps
     place = np.arange(out)[:, None] * stride + np.arange(taps)[None, :] * dilation - low
