@@ -277,8 +277,8 @@ class Algebra(Values):
     def _of_choice(
         self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue], valid: Sequence[IndexMap]
     ) -> SymbolicValue | None:
-        """A linear operation on a choice of a part or zero, as a choice of its result or zero; and likewise a function of
-        one operand that is a choice of a part or a constant.
+        """A linear operation on a choice of a part or zero, as a choice of its result or zero; and in the same way a
+        function of one operand that is a choice of a part or a constant.
         """
         for position in _linear_operands(str(operation[0]), element):
             value = values[position]
@@ -293,8 +293,9 @@ class Algebra(Values):
         known = self.without(values[0], lambda term: term.kind == CONSTANT) if len(values) == 1 else None
         if known is None:
             return None
-        mask, *parts = known
-        result = self.choice(mask, *(self.elementwise(operation, element, [part]) for part in parts))
+        mask, part, other = known
+        yes, no = (self.elementwise(operation, element, [each]) for each in (part, other))
+        result = self.choice(mask, yes, no)
         return self.of(result.instance, values[0].shape, valid)
 
     # ---- sums ----

@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from gspmd.transforms.ir.operations import Operation
-from gspmd.verification import index_maps
 from gspmd.verification.attributes import integer, ints
 from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
