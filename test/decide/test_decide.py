@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gspmd
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.own_attributes import CAUSE, RUNS, THROUGH
 from gspmd.pass_manager import PassManager
@@ -59,6 +60,21 @@ def looped(path: Path) -> bool:
 def test_what_is_predicted_is_moved_to_the_byte(path: Path) -> None:
     predicted, moved = predicted_and_moved(path.read_text(encoding="utf-8"))
     assert predicted == pytest.approx(moved)
+
+
+def test_results_that_cannot_stay_uneven_are_returned_as_decided() -> None:
+    """No value changes, but the result does: split along columns, an exchange brings it there instead of a gather."""
+    text = f"""{MESH}
+    func.func @main(%a: tensor<7x128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}})
+        -> (tensor<7x128xf32>, tensor<7x128xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) {{
+      %0 = stablehlo.tanh %a : tensor<7x128xf32>
+      return %0, %0 : tensor<7x128xf32>, tensor<7x128xf32>
+    }}"""
+    predicted, moved = predicted_and_moved(text)
+    assert moved == pytest.approx(predicted)
+    (gathered, _) = gspmd.partition(text).signature.outputs
+    assert gathered.sharding.dim_axes()[0] == ()
+    assert gathered.sharding.dim_axes()[1] != ()
 
 
 def test_an_operation_runs_as_was_decided() -> None:
