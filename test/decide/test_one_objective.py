@@ -13,7 +13,7 @@ WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
     "decide/alternatives.py": {"MAX_ALTERNATIVES"},
-    "decide/prices.py": {"NEVER_S"},
+    "decide/prices.py": {"_NEVER_BYTES"},
     "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MAX_STATES"},
     "decide/tables.py": {"_AT_ONCE"},
     "decide/ways.py": {"MAX_STRATEGIES"},

@@ -11,7 +11,7 @@ from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes, print_dims
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.objective import BYTES_ALONE
-from gspmd.transforms.decide.prices import NEVER_S, PriceBook
+from gspmd.transforms.decide.prices import PriceBook, never_s
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.paths.placements import AxisParts, Placements
 from gspmd.transforms.paths.planner import Planner
@@ -77,4 +77,4 @@ def test_no_move_makes_summands() -> None:
     found = PriceBook(parts, BYTES_ALONE.hardware).moves(
         TensorType((8,), "f32"), table, np.arange(table.finished), np.array([summands])
     )
-    assert (found == NEVER_S).all()
+    assert (found == never_s(BYTES_ALONE.hardware)).all()

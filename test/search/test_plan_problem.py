@@ -15,6 +15,8 @@ from gspmd.plan_search.meshes import put_mesh
 from gspmd.plan_search.plan_problem import PlanProblem
 from gspmd.plan_search.pricing import PlanPrices, SearchSettings
 from gspmd.reading import read_program
+from gspmd.transforms.decide.objective import BYTES_ALONE
+from gspmd.transforms.machine.cost import Hardware
 
 TARGET = "tpu-v5p"
 MESH = {"x": 4, "y": 2}
@@ -59,6 +61,20 @@ def test_the_solution_is_proven_and_no_worse_than_one_that_is_forced() -> None:
             assert forced.cost_s >= best.cost_s * (1 - 1e-3)
             assert forced.state[number] is not None
             assert not forced.state[number].used_axes()
+
+
+@pytest.mark.parametrize(("price_s", "hardware"), [(0.0, BYTES_ALONE.hardware), (1e-5, None)])
+def test_what_is_forbidden_is_not_bought(price_s: float, hardware: Hardware | None) -> None:
+    """Whatever a role has to be, and however many bytes are sent or held for that: none is worth what is forbidden."""
+    problem, _ = problem_of(lowered(4, 65536, 512, 2048), MESH)
+    for number, role in enumerate(problem.roles.roles):
+        for option in problem.options(number) if problem.is_open(number) else ():
+            forced = problem.choose(
+                lambda each, sharding, role=role, option=option: each is not role or sharding == option,  # type: ignore[misc]
+                price_s,
+                hardware,
+            )
+            assert forced.state[number] == option
 
 
 def test_a_price_of_memory_holds_less() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.objective import BYTES_ALONE
-from gspmd.transforms.decide.prices import NEVER_S, PriceBook
+from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.paths.placements import Floats, Ints
@@ -42,7 +42,9 @@ class Alternatives:
         ways, times = problem.class_of[op.index], problem.places.place[op.index].times
         chosen = self._states[problem.op_variable[op.index]]
         cost_s = ways.cost_s + self._moves(op, problem.prices)
-        listed = [int(n) for n in np.argsort(cost_s, kind="stable") if cost_s[n] < NEVER_S or n == chosen]
+        listed = [
+            int(n) for n in np.argsort(cost_s, kind="stable") if cost_s[n] < problem.prices.never_s or n == chosen
+        ]
         told = sorted({*listed[:MAX_ALTERNATIVES], chosen}, key=listed.index)
         sent = self._moves(op, self._bytes)
         found = []

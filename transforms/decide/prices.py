@@ -18,8 +18,12 @@ from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placement
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.routes import RouteBook, Routes
 
-NEVER_S = 1e3
-"""The price of an impossible reshard: more than any real one, without losing precision in sums."""
+_NEVER_BYTES = 1e18
+
+
+def never_s(hardware: Hardware) -> float:
+    """The price of what is impossible, in seconds: those in which a link sends more bytes than any reshard does."""
+    return _NEVER_BYTES / hardware.link_bytes_per_s
 
 
 class PriceBook:
@@ -27,13 +31,14 @@ class PriceBook:
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self.parts, self.hardware = parts, hardware
+        self.never_s = never_s(hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
         self.planner = Planner(parts.mesh, hardware)
         self._routes = RouteBook(hardware)
         self._wires = self._routes.wires(parts)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each source to each target; `NEVER` if the target is partial where the source is not."""
+        """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
         every = self._known.get((type_, table))
         routes = self._routes.of(table)
         if every is None and routes is not None:
@@ -47,7 +52,7 @@ class PriceBook:
         if not self.hardware.axes:
             numbers = np.arange(len(table.lists))
             seconds = np.minimum(seconds, self._moves(type_, table, numbers, numbers))
-        return np.where(np.isinf(seconds), NEVER_S, seconds)
+        return np.where(np.isinf(seconds), self.never_s, seconds)
 
     def _as_planned(self, prices: Floats, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """The same, with the planner's prices where a dimension that is split otherwise than before has padding."""
@@ -57,7 +62,7 @@ class PriceBook:
             before, after = table.lists[sources, dim][:, None], table.lists[targets, dim][None, :]
             if padded[before].any() or padded[after].any():
                 is_planned |= (before != after) & (before != 0) & (after != 0) & (padded[before] | padded[after])
-        pairs = np.argwhere(is_planned & (prices < NEVER_S)).tolist()
+        pairs = np.argwhere(is_planned & (prices < self.never_s)).tolist()
         if not pairs:
             return prices
         planned = prices.copy()
@@ -116,7 +121,7 @@ class PriceBook:
         is_same = (sources[:, None] == targets[None, :]) & (sums_a == sums_b)
         memory_s = (whole + goal) / self.hardware.memory_bytes_per_s
         time_s = np.where(is_same, 0.0, time_s + memory_s)
-        return np.where((sums_b != 0) & ~is_same, NEVER_S, time_s)
+        return np.where((sums_b != 0) & ~is_same, self.never_s, time_s)
 
     def _wire_s(self, kind: str, mask: Ints, local: Floats) -> Floats:
         """Seconds of collectives over the parts in masks, for so many bytes per device."""

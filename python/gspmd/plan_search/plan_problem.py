@@ -29,7 +29,6 @@ from gspmd.reading import read_program
 from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.places import ValueTable
-from gspmd.transforms.decide.prices import NEVER_S
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Problem, solve
 from gspmd.transforms.decide.work import WorkBook
@@ -131,7 +130,7 @@ class PlanProblem:
                 variable = built.builder.variable_of[self._argument(role)]
                 banned = np.array([not may_be(role, each) for each in self.options(number)])
                 if not banned.all():
-                    problem.add(variable, problem.tables.made(np.where(banned, NEVER_S, 0.0)))
+                    problem.add(variable, problem.tables.made(np.where(banned, built.builder.prices.never_s, 0.0)))
         for variable, row in self._held_rows(built.builder).items() if price_s else ():
             problem.add(variable, problem.tables.made(row * price_s))
         found = solve(problem)

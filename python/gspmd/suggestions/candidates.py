@@ -21,6 +21,7 @@ from gspmd.transforms.decide.objective import BYTES_ALONE
 
 _WAYS = 2  # shardings of each role that are tried, the best first
 _INSIDE = 3  # solutions whose shardings of values inside become candidates
+_S_PER_BYTE = 1e-5  # of memory, where that is to be saved: no reshard that is worth its bytes takes as long
 _SINGLE = 4  # largest kind whose values are also tried one by one
 
 
@@ -71,7 +72,7 @@ class Candidates:
     def _solved(self, free: int | None, banned: list[TensorSharding]) -> PlanSolution:
         """The best solution that changes only one role, whose sharding may not be one of the banned ones."""
         hardware = BYTES_ALONE.hardware if self._save == "bytes" else None
-        price_s = 1.0 if self._save == "memory" else 0.0
+        price_s = _S_PER_BYTE if self._save == "memory" else 0.0
         return self._problem.choose(self._mask(free, banned), price_s, hardware)
 
     def _mask(self, free: int | None, banned: list[TensorSharding]) -> Mask:
