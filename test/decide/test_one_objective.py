@@ -14,9 +14,9 @@ WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
 LIMITS = {
     "decide/alternatives.py": {"MAX_ALTERNATIVES"},
     "decide/prices.py": {"_NEVER_BYTES"},
-    "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MAX_STATES"},
-    "decide/tables.py": {"_AT_ONCE"},
-    "decide/ways.py": {"MAX_STRATEGIES"},
+    "decide/solver.py": {"GAP", "READ_EVERY", "MAX_AVERAGE_STATES", "MAX_REMAINING", "MAX_STATES"},
+    "decide/tables.py": {"_MAX_SUMS"},
+    "decide/strategies.py": {"MAX_STRATEGIES"},
     "propagate/derivation.py": {"_ANNOTATED", "_NEVER"},
 }
 # The planner finds a path between two shardings that are given, and says what a device may hold on the way.

@@ -1,8 +1,8 @@
 """The decision: the sharding of every value and the strategy of every operation, chosen together by cost.
 
 In: a propagated module. Out: the cheapest shardings, and `gspmd.runs` on operations that run with other shardings than
-their values have. Its data types are `Problem`, variables with states and tables of costs, and `Solution`, a state for
-each variable, with a lower bound. docs/objective.md lists all terms and constraints.
+those of their values. Its data types are `Problem`, variables with states and tables of costs, and `Solution`, a state
+for each variable, with a lower bound. docs/objective.md lists all terms and constraints.
 
 A variable is a value, whose states are placements, or an operation, whose states are strategies. A placement assigns
 every part of a mesh axis to a dimension, to no dimension, or leaves the value partial over it. So partial sums are
@@ -18,7 +18,7 @@ axes, all placements are states; with more, those of the axis lists that occur i
 - A constraint that does not bind is a choice of the value that it constrains. If it is not taken, `gspmd-reshard`
   passes the value on (`NOT_TAKEN`). A fixed value with several consumers has a variable for the sharding to which it is
   resharded once for all of them (`THROUGH`).
-- `layout.py` places the mesh on a torus for the collectives of the current decision, decides again, and repeats that as
+- `layout.py` values the mesh on a torus for the collectives of the current decision, decides again, and repeats that as
   long as the cost falls.
 - `solver.py` eliminates variables with at most two neighbors exactly. For the rest, sequential tree-reweighted messages
   raise the lower bound, and the states that the bound leaves open are searched exactly.
@@ -38,9 +38,9 @@ from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
 from gspmd.transforms.decide.joined_slices import join_slices
 from gspmd.transforms.decide.layout import is_open, laid_out
 from gspmd.transforms.decide.objective import objective_for
-from gspmd.transforms.decide.places import ChangedValue, ValueTable
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Solution, solve
+from gspmd.transforms.decide.value_table import ChangedValue, ValueTable
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.decide.write import write
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -55,8 +55,8 @@ from gspmd.transforms.preconditions import INGESTED, PROPAGATED
 __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 
 WHERE_TAKEN, BIND = "where-taken", "bind"
-FAST, DEFAULT, MOST = "fast", "default", "most"
-PASSES = {FAST: (6, 3), DEFAULT: (100, 3), MOST: (1000, 1000)}
+FAST, DEFAULT, EXHAUSTIVE = "fast", "default", "most"
+PASSES = {FAST: (6, 3), DEFAULT: (100, 3), EXHAUSTIVE: (1000, 1000)}
 """By effort: the limits on rounds of messages, and on solutions read without an improvement, while there is a gap."""
 
 
@@ -116,24 +116,27 @@ def decide(
     constraints: str = WHERE_TAKEN,
     assume_finite: bool = False,
 ) -> Decided:
-    """Decide in place, with the prices of a target; `reshard` then carries the decision out, which is returned.
+    """Decide in consumer, with the prices of a target, and return the decision; `reshard` carries it out.
 
     Raises UsageError for an effort other than `fast`, `default` and `most`, and for constraints other than
     `where-taken` and `bind`.
     """
-    for said, what, known in ((effort, "effort", list(PASSES)), (constraints, "constraints", [WHERE_TAKEN, BIND])):
-        if said not in known:
-            raise UsageError(f"'{what}' cannot be '{said}'", hint=f"one of {', '.join(known)}")
+    for given, option_, choices in (
+        (effort, "effort", list(PASSES)),
+        (constraints, "constraints", [WHERE_TAKEN, BIND]),
+    ):
+        if given not in choices:
+            raise UsageError(f"'{option_}' cannot be '{given}'", hint=f"one of {', '.join(choices)}")
     annotated = AnnotatedProgram(module)
     if join_slices(annotated):
         annotated = AnnotatedProgram(module)
     work = WorkBook(every_row(), context_of(module))
     rules = RuleBook(work.table, replicate_unsupported)
-    places = ValueTable(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
+    values = ValueTable(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
 
     def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
         objective = objective_for(planned_for(target, annotated.mesh))
-        builder = ProblemBuilder(places, work, objective, values_stay=effort == FAST)
+        builder = ProblemBuilder(values, work, objective, values_stay=effort == FAST)
         return builder, solve(builder.build(), *PASSES[effort])
 
     named, is_laid_out = target, is_open(target, annotated.mesh)

@@ -14,7 +14,7 @@ from gspmd.transforms.ir.program import Op
 from gspmd.transforms.paths.placements import Floats, Ints
 
 MAX_ALTERNATIVES = 32
-"""The number of candidates listed for an operation, the cheapest of possibly hundreds."""
+"""The number of candidates listed for an operation. There may be hundreds; the cheapest are listed."""
 
 
 class Strategy(NamedTuple):
@@ -39,55 +39,59 @@ class Alternatives:
     def of(self, op: Op) -> list[Strategy]:
         """The candidates, the cheapest first. A reshard for another operation costs nothing here."""
         problem = self._problem
-        ways, times = problem.class_of[op.index], problem.places.place[op.index].times
+        strategies, times = problem.class_of[op.index], problem.values.consumers[op.index].times
         chosen = self._states[problem.op_variable[op.index]]
-        cost_s = ways.cost_s + self._moves(op, problem.prices)
+        cost_s = strategies.cost_s + self._moves(op, problem.prices)
         listed = [
             int(n) for n in np.argsort(cost_s, kind="stable") if cost_s[n] < problem.prices.never_s or n == chosen
         ]
-        told = sorted({*listed[:MAX_ALTERNATIVES], chosen}, key=listed.index)
+        shown = sorted({*listed[:MAX_ALTERNATIVES], chosen}, key=listed.index)
         sent = self._moves(op, self._bytes)
         found = []
-        for n in told:
+        for n in shown:
             shardings = problem.shardings_of(op, n)
             bytes_ = sent[n] + self._inside(op, shardings)
             found.append(Strategy(shardings, times * bytes_, times * cost_s[n], n == chosen))
         return found
 
     def _moves(self, op: Op, prices: PriceBook) -> Floats:
-        """The costs of the reshards of operands and results for all candidates, each value once to each sharding."""
-        problem, places = self._problem, self._problem.places
-        ways, total, runs = problem.class_of[op.index], np.zeros(1), places.runs[op.index]
+        """The costs of the reshards of operands and results, by candidate. A value is resharded to a sharding once."""
+        problem, values = self._problem, self._problem.values
+        strategies, total, runs = problem.class_of[op.index], np.zeros(1), values.runs[op.index]
         for index, value in enumerate(op.operands):
-            if not places.is_free[value] and value not in op.operands[:index]:
+            if not values.is_splittable[value] and value not in op.operands[:index]:
                 moved = prices.moves(
-                    problem.types[value], problem.domains.table(value), self._at_hand(op, value), ways.tensors[index]
+                    problem.types[value],
+                    problem.domains.table(value),
+                    self._at_hand(op, value),
+                    strategies.tensors[index],
                 )
                 total = total + moved.min(axis=0) / (runs[index] if runs else 1)
         for index, value in enumerate(op.results, len(op.operands)):
             now = np.array([problem.domains.now(value)])
             total = (
-                total + prices.moves(problem.types[value], problem.domains.table(value), ways.tensors[index], now)[:, 0]
+                total
+                + prices.moves(problem.types[value], problem.domains.table(value), strategies.tensors[index], now)[:, 0]
             )
         return total
 
     def _at_hand(self, op: Op, value: int) -> Ints:
-        """The placement of a value, and those to which it is resharded for other operations."""
+        """The placement of a value, and the placements to which it is resharded for other operations."""
         problem = self._problem
         source = problem.source(value)
         found = {problem.domains.now(source.value)}
         for copy in source.copies:
             if copy.optional is None or problem.is_taken(source.value, copy.optional, self._states):
                 found.update(copy.domain.numbers.tolist())
-        for use in problem.places.uses[source.value]:
+        for use in problem.values.uses[source.value]:
             if use.op is not None and use.op.index != op.index:
-                ways, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]
-                found.add(int(ways.tensors[use.op.operands.index(source.value)][state]))
+                strategies, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]
+                found.add(int(strategies.tensors[use.op.operands.index(source.value)][state]))
             elif use.need is not None and use.order not in problem.optional_orders:
                 found.add(problem.domains.table(value).number(use.need))
         return np.array(sorted(found))
 
     def _inside(self, op: Op, shardings: tuple[TensorSharding, ...]) -> float:
-        count, places = len(op.operands), self._problem.places
-        form = self._problem.work.local_form(places.rule(op), op.info, shardings[:count], shardings[count:])
+        count, values = len(op.operands), self._problem.values
+        form = self._problem.work.local_form(values.rule(op), op.info, shardings[:count], shardings[count:])
         return sum(each.bytes for each in form or ())

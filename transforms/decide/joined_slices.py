@@ -1,4 +1,4 @@
-"""Concatenations of slices of one value, as in a roll: one operation with one exchange.
+"""Concatenations of slices of one value, such as a roll, become one operation with one exchange.
 
 Partitioned separately, each slice would be spread over all shards, and the concatenation would move it back.
 """
@@ -26,7 +26,7 @@ def join_slices(annotated: AnnotatedProgram) -> bool:
 
 
 def _source(annotated: AnnotatedProgram, op: Op) -> int | None:
-    """The value of which all operands are slices, if joining them is cheaper; else None."""
+    """The value whose slices all operands are, if joining them is cheaper; else None."""
     program, dim = annotated.program, concatenated_dim(op.info)
     if dim is None or op.info.results[0].element.startswith("!"):
         return None
@@ -89,7 +89,7 @@ def _join(annotated: AnnotatedProgram, op: Op, source: int) -> None:
     }
     operand = annotated.program.value_ir[source]
     call = Operation(CUSTOM_CALL, [operand], [op.ir.result.type], attributes, op.ir.location).insert(Point.at(op.ir))
-    # Another concatenation may read this one's result.
+    # Another concatenation may read the result of this one.
     annotated.program.value_ir[op.results[0]] = call.result
     op.ir.replace([call.result])
     for part in {s.index: s for s in made if s is not None}.values():

@@ -31,7 +31,7 @@ def laid_out(target: str, builder: ProblemBuilder, solution: Solution) -> str:
     """A target without a device order, with the best order for a solution."""
     machine = read_machine(target)
     assert machine.torus is not None, "machines are tori, or switches"
-    placement = machine.place(builder.places.annotated.mesh, list(_traffic(builder, solution.states)))
+    placement = machine.place(builder.values.annotated.mesh, list(_traffic(builder, solution.states)))
     return f"{target}@{order_text(tuple(slot for _, slots in placement.slots for slot in slots), machine.torus)}"
 
 
@@ -47,19 +47,19 @@ def _traffic(builder: ProblemBuilder, states: list[int]) -> Iterator[Traffic]:
 
 
 def _moves(builder: ProblemBuilder, states: list[int]) -> Counter[Move]:
-    """The reshards between operations with their numbers of runs; equal reshards of a value count once."""
-    places, decided = builder.places, shardings(builder, states)
+    """The reshards between operations, and how often each runs. Equal reshards of a value count once."""
+    values, decided = builder.values, shardings(builder, states)
     found: Counter[Move] = Counter()
     seen: set[tuple[int, TensorSharding]] = set()
-    for place in places.place.values():
-        op = place.op
-        assert op is not None, "it is the place of an operation"
+    for consumer in values.consumers.values():
+        op = consumer.op
+        assert op is not None, "it is an operation"
         runs = builder.shardings_of(op, states[builder.op_variable[op.index]])
         for number, (value, needed) in enumerate(zip((*op.operands, *op.results), runs, strict=True)):
-            lies = decided.get(places.carried[value]) or places.at(value)
+            lies = decided.get(values.carried[value]) or values.at(value)
             if lies == needed or (value, needed) in seen:
                 continue
             seen.add((value, needed))
             ends = (lies, needed) if number < len(op.operands) else (needed, lies)
-            found[builder.types[value], *ends] += round(place.times * place.copies)
+            found[builder.types[value], *ends] += round(consumer.times * consumer.copies)
     return found

@@ -1,4 +1,4 @@
-"""Operations that may be applied to partial results before the sum, as f(a) + f(b) = f(a + b)."""
+"""Operations that may be applied to summands before their reduction, because f(a) + f(b) = f(a + b)."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def _adds_to_zeros(op: Op, traits: Traits) -> bool:
 def _is_float(op: Op) -> bool:
     """Whether the result is a float.
 
-    Integer division has a remainder, so it is not linear; integer multiplications need not move.
+    Integer division has a remainder, so it is not linear. Moving sums past integer multiplications has no benefit.
     """
     return op.info.results[0].element.startswith(("f", "bf"))

@@ -32,8 +32,8 @@ It is smaller than any saving of communication or memory traffic in a program of
 class Objective:
     """The terms of the objective: seconds on `hardware`, `repeated` times those of repeated products, and surprise.
 
-    With `next_step`, a result without an annotation is resharded to the argument of its type that it becomes in the
-    next step of a loop.
+    With `next_step`, a result without an annotation is resharded to the sharding of the argument that it becomes in the
+    next step of a loop, which is one of its type.
     """
 
     hardware: Hardware

@@ -15,10 +15,10 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.decide.domains import Domains
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.prices import PriceBook
+from gspmd.transforms.decide.strategies import Allowed, Strategies, StrategyBook
 from gspmd.transforms.decide.sums import Sums
-from gspmd.transforms.decide.ways import Allowed, Strategies, StrategyBook
+from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes, touched_parts
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.op_info import OpInfo
@@ -31,8 +31,10 @@ from gspmd.transforms.paths.placements import Bools, Floats, Ints, Placements
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class OpClass:
-    """The strategies of a class of equal operations, by any of their rules: the placement of each tensor, the seconds
-    of the work and of communication inside, and whether the local form communicates. `key` identifies the class.
+    """The strategies of a class of equal operations, from all of their rules.
+
+    `tensors` are the placements of each tensor. `cost_s` includes the work and the communication of the local form, and
+    `moves_inside` says whether there is any. `key` identifies the class.
     """
 
     key: int
@@ -42,10 +44,11 @@ class OpClass:
 
 
 class _OpKind(NamedTuple):
-    """The key of a class: `reference` are the placements by propagation, -1 for constants; `linear` are the operands
-    that may be partial, and `held` the manual axes around the operation. `wanted` are the placements in which consumers
-    need a single result, if the local form can produce these. `touched` is the memory that it reads and writes for each
-    byte of its tensors.
+    """The key of a class.
+
+    `reference` are the placements by propagation, -1 for constants; `linear` are the operands that may be partial, and
+    `held` the manual axes around the operation. `wanted` are the placements in which consumers need its only result, if
+    the local form can produce these. `touched` is the memory that it reads and writes for each byte of its tensors.
     """
 
     info: OpInfo
@@ -62,7 +65,7 @@ class _OpKind(NamedTuple):
 
     @property
     def placed(self) -> list[int]:
-        """The same with replicated constants."""
+        """The placements by propagation, with constants replicated."""
         return [max(number, 0) for number in self.reference]
 
 
@@ -70,22 +73,22 @@ class OpClasses:
     """The classes of a program's operations, with the cost of each strategy under the objective."""
 
     def __init__(
-        self, places: ValueTable, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook, ways: StrategyBook,
-        objective: Objective,
+        self, values: ValueTable, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook,
+        strategies: StrategyBook, objective: Objective,
     ) -> None:  # fmt: skip
-        self._places, self._work, self._domains, self._sums = places, work, domains, sums
-        self._prices, self._ways, self._objective = prices, ways, objective
+        self._values, self._work, self._domains, self._sums = values, work, domains, sums
+        self._prices, self._strategies, self._objective = prices, strategies, objective
         self._hardware, self._parts = prices.hardware, prices.parts
-        self._buffers = Buffers(places.program)
+        self._buffers = Buffers(values.program)
         self._known: dict[_OpKind, OpClass] = {}
 
     def of(self, op: Op) -> OpClass:
         """The class of an operation."""
-        places = self._places
-        values = (*op.operands, *op.results)
-        reference = tuple([-1 if places.is_free[value] else self._domains.now(value) for value in values])
+        values = self._values
+        tensors = (*op.operands, *op.results)
+        reference = tuple([-1 if values.is_splittable[value] else self._domains.now(value) for value in tensors])
         kind = _OpKind(
-            op.info, places.rule(op), places.held[op.index], self._sums.linear(op), reference,
+            op.info, values.rule(op), values.held[op.index], self._sums.linear(op), reference,
             touched_parts(op, self._buffers), self._wanted(op),
         )  # fmt: skip
         found = self._known.get(kind)
@@ -97,37 +100,39 @@ class OpClasses:
         definition = definition_of(self._work.table, op.info)
         if definition is None or not definition.any_shards or len(op.results) > 1:
             return ()
-        needs = [use.need for use in self._places.needs.get(op.results[0], ()) if use.need is not None]
+        needs = [use.need for use in self._values.needs.get(op.results[0], ()) if use.need is not None]
         return tuple(sorted({self._domains.table(op.results[0]).number(need) for need in needs}))
 
     def _make(self, kind: _OpKind) -> OpClass:
-        found = list(self._all_ways(kind))
+        found = list(self._all_strategies(kind))
         self._add_repeated(kind, found)
-        tensors = tuple(np.concatenate([ways.tensors[t] for ways, _ in found]) for t in range(len(kind.types)))
-        inside = np.concatenate([ways.moves_inside for ways, _ in found])
+        tensors = tuple(
+            np.concatenate([strategies.tensors[t] for strategies, _ in found]) for t in range(len(kind.types))
+        )
+        inside = np.concatenate([strategies.moves_inside for strategies, _ in found])
         cost_s = np.concatenate([cost_s for _, cost_s in found])
         for numbers, reference in zip(tensors[: len(kind.info.operands)], kind.reference, strict=False):
             if reference >= 0:
                 cost_s = cost_s + np.where(numbers == reference, 0.0, self._objective.surprise_s)
         return OpClass(len(self._known), tensors, cost_s, inside)
 
-    def _all_ways(self, kind: _OpKind) -> Iterator[tuple[Strategies, Floats]]:
+    def _all_strategies(self, kind: _OpKind) -> Iterator[tuple[Strategies, Floats]]:
         """The strategies and their costs, by every rule of the operation."""
         for rule in (kind.rule, *self._work.other_rules(kind.info)):
             if rule.inference is None:
                 allowed = self._allowed(rule, kind) if self._parts.is_limited else None
                 linear = kind.linear if rule is kind.rule else ()
-                ways = self._ways.of(rule, kind.held, linear, allowed, self._is_exchanged(rule, kind))
-                yield self._with_local_forms(kind, ways, self._work_s(kind, ways))
+                strategies = self._strategies.of(rule, kind.held, linear, allowed, self._is_exchanged(rule, kind))
+                yield self._with_local_forms(kind, strategies, self._work_s(kind, strategies))
         listed = [kind.placed, *([*kind.placed[:-1], number] for number in kind.wanted if number != kind.placed[-1])]
-        for found in (*(self._as_it_is(kind, numbers) for numbers in listed), self._taken_apart(kind)):
+        for found in (*(self._as_it_is(kind, numbers) for numbers in listed), self._split_into_summands(kind)):
             if found is not None:
                 yield found
 
     def _is_exchanged(self, rule: OpShardingRule, kind: _OpKind) -> bool:
-        """Whether propagation splits a tensor along a factor of which every device needs all.
+        """Whether propagation splits a tensor along a factor whose elements devices exchange.
 
-        Then another factor may be split instead, even if it does not divide evenly.
+        Then another factor may be split instead, even unevenly.
         """
         if rule is not kind.rule or not (rule.exchanged or PERMUTATION in rule.kinds):
             return False
@@ -146,42 +151,44 @@ class OpClasses:
 
     # ---- costs of strategies ----
 
-    def _work_s(self, kind: _OpKind, ways: Strategies) -> Floats:
+    def _work_s(self, kind: _OpKind, strategies: Strategies) -> Floats:
         """Seconds of arithmetic or memory traffic on one device, whichever is longer."""
-        time_s, flops = self._traffic_s(kind, ways), self._work.flops_of(kind.info)
+        time_s, flops = self._traffic_s(kind, strategies), self._work.flops_of(kind.info)
         if flops:
-            time_s = np.maximum(time_s, ways.share * (flops / self._hardware.flops_of(kind.info.operands[0].element)))
+            time_s = np.maximum(
+                time_s, strategies.share * (flops / self._hardware.flops_of(kind.info.operands[0].element))
+            )
         return time_s
 
-    def _traffic_s(self, kind: _OpKind, ways: Strategies) -> Floats:
+    def _traffic_s(self, kind: _OpKind, strategies: Strategies) -> Floats:
         """Seconds of memory traffic on one device."""
         held = [
             self._table(len(type_.shape), kind).local(type_.shape, numbers) * element_bytes(type_.element)
             if type_.shape
             else np.zeros(len(numbers))
-            for type_, numbers in zip(kind.types, ways.tensors, strict=True)
+            for type_, numbers in zip(kind.types, strategies.tensors, strict=True)
         ]
         touched = touched_bytes(kind.info, held, kind.touched)
-        found: Floats = np.zeros(len(ways.share)) + touched / self._hardware.memory_bytes_per_s
+        found: Floats = np.zeros(len(strategies.share)) + touched / self._hardware.memory_bytes_per_s
         return found
 
-    def _with_local_forms(self, kind: _OpKind, ways: Strategies, cost_s: Floats) -> tuple[Strategies, Floats]:
-        """The strategies with a local form, and the seconds of its communication.
+    def _with_local_forms(self, kind: _OpKind, strategies: Strategies, cost_s: Floats) -> tuple[Strategies, Floats]:
+        """The strategies that have a local form, and their costs including its communication.
 
-        If it communicates, only strategies along axes that already split some tensor.
+        Of the strategies whose local form communicates, only those over axes that already split the tensor are kept.
         """
         kept = np.ones(len(cost_s), bool)
-        for n in np.nonzero(ways.moves_inside)[0].tolist():
-            numbers = [int(each[n]) for each in ways.tensors]
-            sent_s = self._sent_s(kind, ways.rule, numbers) if self._is_along_reference(kind, numbers) else None
+        for n in np.nonzero(strategies.moves_inside)[0].tolist():
+            numbers = [int(each[n]) for each in strategies.tensors]
+            sent_s = self._sent_s(kind, strategies.rule, numbers) if self._is_along_reference(kind, numbers) else None
             if sent_s is None:
                 kept[n] = False
             else:
                 cost_s[n] += sent_s
-        return ways.taken(kept), cost_s[kept]
+        return strategies.taken(kept), cost_s[kept]
 
     def _is_along_reference(self, kind: _OpKind, numbers: list[int]) -> bool:
-        if self._places.is_open:
+        if self._values.is_open:
             return True
         for type_, number, reference in zip(kind.types, numbers, kind.reference, strict=True):
             lists = self._table(len(type_.shape), kind).lists
@@ -205,11 +212,11 @@ class OpClasses:
         elif kind.rule.inference is None:
             return None
         takes_any = nearest is not None
-        ways = Strategies(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))
+        strategies = Strategies(kind.rule, tuple(np.array([n]) for n in numbers), np.ones(1), np.array([takes_any]))
         sent_s = self._sent_s(kind, kind.rule, numbers) if takes_any else 0.0
-        return None if sent_s is None else (ways, self._work_s(kind, ways) + sent_s)
+        return None if sent_s is None else (strategies, self._work_s(kind, strategies) + sent_s)
 
-    def _taken_apart(self, kind: _OpKind) -> tuple[Strategies, Floats] | None:
+    def _split_into_summands(self, kind: _OpKind) -> tuple[Strategies, Floats] | None:
         """The strategies that keep summands partial along some axes, for a value that is split into summands."""
         if not is_taking_apart(kind.info) or kind.reference[0] < 0:  # a constant is computed on every device
             return None
@@ -233,8 +240,8 @@ class OpClasses:
             return
         whole_s = self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
         least = min(self._share_as_it_is(kind, found, whole_s), self._share_agreed(kind))
-        for ways, cost_s in found:
-            cost_s += self._objective.repeated * whole_s * np.maximum(ways.share - least, 0.0)
+        for strategies, cost_s in found:
+            cost_s += self._objective.repeated * whole_s * np.maximum(strategies.share - least, 0.0)
 
     def _share_as_it_is(self, kind: _OpKind, found: list[tuple[Strategies, Floats]], whole_s: float) -> float:
         """A device's share of the arithmetic with the shardings of propagation.
@@ -242,16 +249,16 @@ class OpClasses:
         Arithmetic counts even if memory traffic dominates, so that small contractions are shared, too.
         """
         best_s, share, count = np.inf, 1.0, len(kind.info.operands)
-        for ways, cost_s in found:
-            total_s = cost_s + whole_s * ways.share
+        for strategies, cost_s in found:
+            total_s = cost_s + whole_s * strategies.share
             for t, (type_, number) in enumerate(zip(kind.types, kind.reference, strict=True)):
                 table, now = self._table(len(type_.shape), kind), np.array([number])
                 if number >= 0 and t < count:
-                    total_s += self._prices.moves(type_, table, now, ways.tensors[t])[0]
+                    total_s += self._prices.moves(type_, table, now, strategies.tensors[t])[0]
                 elif number >= 0:
-                    total_s += self._prices.moves(type_, table, ways.tensors[t], now)[:, 0]
+                    total_s += self._prices.moves(type_, table, strategies.tensors[t], now)[:, 0]
             if len(total_s) and total_s.min() < best_s:
-                best_s, share = float(total_s.min()), float(ways.share[total_s.argmin()])
+                best_s, share = float(total_s.min()), float(strategies.share[total_s.argmin()])
         return share
 
     def _share_agreed(self, kind: _OpKind) -> float:
@@ -268,8 +275,8 @@ class OpClasses:
         return [factor_axes(rule, t, sharding) for t, sharding in enumerate(shardings)]
 
     def _allowed(self, rule: OpShardingRule, kind: _OpKind) -> Allowed:
-        """What factors are split over in some tensor, in whole or in part; any of it, if results carry the factor."""
-        if self._places.is_open:
+        """By factor, the axis lists that split it, and their prefixes; pass-through factors may have those of all."""
+        if self._values.is_open:
             return (tuple(range(len(self._parts.lists))),) * len(rule.sizes)
         found: list[set[int]] = [{0} for _ in rule.sizes]
         everywhere: set[int] = set()

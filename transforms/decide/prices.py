@@ -47,7 +47,7 @@ class PriceBook:
         return self._as_planned(found, type_, table, sources, targets)
 
     def _every(self, type_: TensorType, table: Placements, routes: Routes) -> Floats:
-        """Seconds of all moves of a type. On a network with places only the way decides what a move takes there."""
+        """Seconds of all reshards of a type. On a machine with a known shape, only the routes determine them."""
         seconds = routes.seconds(type_)
         if not self.hardware.axes:
             numbers = np.arange(len(table.lists))
@@ -55,7 +55,7 @@ class PriceBook:
         return np.where(np.isinf(seconds), self.never_s, seconds)
 
     def _as_planned(self, prices: Floats, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """The same, with the planner's prices where a dimension that is split otherwise than before has padding."""
+        """These prices, but those of the planner if a dimension changes its axes and has padding before or after."""
         is_planned = np.zeros(prices.shape, bool)
         for dim, size in enumerate(type_.shape):
             padded = size % self.parts.count != 0
@@ -85,7 +85,7 @@ class PriceBook:
             moved |= np.where(elsewhere, kept & (1 << number), 0)
         gathered = mask_a & ~mask_b
         stays = np.zeros(kept.shape, bool)  # whether the parts of a dimension change their order
-        late = np.zeros(kept.shape, bool)  # whether parts are scattered that are to come behind exchanged ones
+        late = np.zeros(kept.shape, bool)  # whether scattered parts follow exchanged parts in the goal
         for dim in range(table.rank):
             left, right = lists[a, dim], lists[b, dim]
             stays |= ~parts.prefix[left, right]
@@ -96,7 +96,7 @@ class PriceBook:
         local = table.local(type_.shape, sources)[:, None] * bytes_ / parts.size_of_mask[new]
         goal = table.local(type_.shape, targets)[None, :] * bytes_
         time_s = np.zeros(kept.shape)
-        # If sums are taken by reduce-scatter and gathered later, exchanges in between send less.
+        # With a decomposed all-reduce, the exchanges between its two halves send less.
         in_parts = np.where((moved != 0) & ~stays, reduced, 0)
         scattered, reduced, gathered = scattered | in_parts, reduced & ~in_parts, gathered | in_parts
         for kind, mask in (("reduce_scatter", scattered), ("all_reduce", reduced)):
@@ -104,7 +104,7 @@ class PriceBook:
                 time_s += self._wire_s(kind, mask, local)
                 local = local / parts.size_of_mask[mask] if kind == "reduce_scatter" else local
         moved = np.where(late, moved | scattered, moved)
-        # On a network with places, shards of another shape are not exchanged at once: parts move one after the other.
+        # On a machine with a known shape, shards of different shapes take one all-to-all for each part.
         one_by_one = np.where(stays, moved, 0) if self.hardware.axes else np.zeros_like(moved)
         permuted = np.where(stays & (one_by_one == 0), mask_a | mask_b, 0)
         moved = np.where(stays, 0, moved)
@@ -113,7 +113,7 @@ class PriceBook:
             time_s += self._wire_s("all_to_all", part, local)
         for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
             time_s += self._wire_s(kind, mask, local)
-        # Shards of equal shapes are exchanged by one permute, whatever their axes are.
+        # If shards keep their shape, one permute is enough, whatever the axes are.
         alike = ((sums_a | sums_b) == 0) & (parts.count[lists[a]] == parts.count[lists[b]]).all(axis=2)
         whole = table.local(type_.shape, sources)[:, None] * bytes_
         once_s = self._wire_s("collective_permute", mask_a | mask_b, whole)

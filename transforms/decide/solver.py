@@ -21,17 +21,20 @@ from gspmd.transforms.paths.placements import Floats, Ints
 GAP = 1e-3
 """The relative gap at which the search stops."""
 
-EVERY = 3
-"""Rounds of messages before the first solution is read; later, after half as many rounds as before.
+READ_EVERY = 3
+"""The rounds of messages before the first solution is read.
 
-Reading competes with messages for time.
+The next solution is read after half as many rounds as there were so far, because reading takes time, too.
 """
 
-FEW = 2.0
+MAX_AVERAGE_STATES = 2.0
 """The average number of states per variable for which the best solution is found exactly without taking longer."""
 
-FEWER = 0.5
-"""The fraction of remaining states below which the others are removed, which takes about as long as a round."""
+MAX_REMAINING = 0.5
+"""The search continues without excluded states if at most this fraction remains.
+
+Their removal takes about as long as a round.
+"""
 
 MAX_STATES = 1 << 14
 """The largest number of states of two variables that are merged, which bounds the size of tables."""
@@ -39,7 +42,7 @@ MAX_STATES = 1 << 14
 
 @dataclasses.dataclass(slots=True)
 class Problem:
-    """Variables with so many states each; costs of states, of pairs (the first number less than the second), of all."""
+    """Variables with their numbers of states, and costs: of states, of pairs (a, b) with a < b, and a constant."""
 
     tables: Tables
     sizes: list[int] = dataclasses.field(default_factory=list)
@@ -63,7 +66,7 @@ class Problem:
             self.add(a, self.tables.diagonal(table))
             return
         if a > b:
-            a, b, table = b, a, self.tables.turned(table)
+            a, b, table = b, a, self.tables.transposed(table)
         known = self.edges.get((a, b))
         self.edges[a, b] = table if known is None else self.tables.plus(known, table)
 
@@ -75,7 +78,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Solution:
-    """A state for each variable, their cost, and a lower bound of any cost."""
+    """A state for each variable, the cost of these states, and a lower bound of the cost of any solution."""
 
     states: list[int]
     cost: float
@@ -83,24 +86,24 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """The relative distance from the optimum, at most."""
+        """An upper bound of the relative distance from the optimum."""
         return (self.cost - self.bound) / self.bound if self.bound > 0 else 0.0
 
 
 def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
-    """The best solution found within so many rounds of messages.
+    """The best solution found within `passes` rounds of messages.
 
-    Stops before after `patience` reads that neither find a better solution nor come with a bound that is higher by GAP.
+    Stops early after `patience` reads that neither find a better solution nor raise the bound by GAP.
     """
     rest = _Elimination(problem)
     rest.eliminate()
-    core = rest.left()
+    core = rest.remaining()
     if not core:
         return rest.solution({}, 0.0, 0.0)
     messages = _Messages(rest, core)
     states, cost, bound, left = messages.run(passes, patience, rest.constant)
     if left > 0:
-        smaller, kept = messages.without_dear_states(rest.constant)
+        smaller, kept = messages.without_excluded_states(rest.constant)
         inner = solve(smaller, left, patience)
         bound = max(bound, min(cost, inner.bound - rest.constant))
         if inner.cost - rest.constant < cost:
@@ -116,99 +119,99 @@ class _Elimination:
         self.tables, self.sizes = problem.tables, list(problem.sizes)
         self.unary = list(problem.unary)
         # By neighbor: the table, with the variable's own states as rows.
-        self.neighbours: list[dict[int, int]] = [{} for _ in problem.sizes]
+        self.neighbors: list[dict[int, int]] = [{} for _ in problem.sizes]
         for (a, b), table in problem.edges.items():
-            self.neighbours[a][b] = table
-            self.neighbours[b][a] = -1 - table  # transposed on demand
+            self.neighbors[a][b] = table
+            self.neighbors[b][a] = -1 - table  # transposed on demand
         self.constant = problem.constant
-        self._gone = bytearray(len(self.sizes))
+        self._eliminated = bytearray(len(self.sizes))
         # Eliminated variables: the neighbors and the table of choices; or the two variables that were merged.
         self._done: list[tuple[int, tuple[int, ...], int]] = []
 
     def table(self, a: int, b: int) -> int:
         """The pair costs of two neighbors; rows are states of the first."""
-        found = self.neighbours[a][b]
+        found = self.neighbors[a][b]
         if found < 0:
-            found = self.neighbours[a][b] = self.tables.turned(-1 - found)
+            found = self.neighbors[a][b] = self.tables.transposed(-1 - found)
         return found
 
-    def left(self) -> list[int]:
+    def remaining(self) -> list[int]:
         """The remaining variables."""
-        return [v for v in range(len(self.sizes)) if not self._gone[v]]
+        return [v for v in range(len(self.sizes)) if not self._eliminated[v]]
 
     def eliminate(self, exactly: bool = False) -> None:
-        """Eliminate all variables with at most two neighbors; or all, as far as tables stay small."""
-        self._settle()
-        queue = [(len(near), v) for v, near in enumerate(self.neighbours)]
+        """Eliminate all variables with at most two neighbors; with `exactly`, all variables while tables stay small."""
+        self._fold_single_states()
+        queue = [(len(near), v) for v, near in enumerate(self.neighbors)]
         heapq.heapify(queue)
         while queue:
             degree, v = heapq.heappop(queue)
-            near = self.neighbours[v]
-            if self._gone[v] or degree != len(near):
+            near = self.neighbors[v]
+            if self._eliminated[v] or degree != len(near):
                 continue
             if degree > 2:
                 if not exactly:
                     return
-                if not self._make_two(v, queue):
+                if not self._merge_to_two(v, queue):
                     return
             if exactly and math.prod(self.sizes[u] for u in near) > MAX_STATES:
                 return
-            self._gone[v] = 1
+            self._eliminated[v] = 1
             for u in self._eliminate(v):
-                heapq.heappush(queue, (len(self.neighbours[u]), u))
+                heapq.heappush(queue, (len(self.neighbors[u]), u))
 
-    def _settle(self) -> None:
+    def _fold_single_states(self) -> None:
         """Move the costs of a variable with one state to its neighbors."""
         for v, size in enumerate(self.sizes):
-            if size == 1 and len(self.neighbours[v]) > 2:
-                for u in list(self.neighbours[v]):
+            if size == 1 and len(self.neighbors[v]) > 2:
+                for u in list(self.neighbors[v]):
                     table = self.table(u, v)
                     row = self.tables.column(table, 0)
                     self.unary[u] = self.tables.plus(self.unary[u], row)
-                    del self.neighbours[u][v], self.neighbours[v][u]
+                    del self.neighbors[u][v], self.neighbors[v][u]
 
-    def _make_two(self, v: int, queue: list[tuple[int, int]]) -> bool:
+    def _merge_to_two(self, v: int, queue: list[tuple[int, int]]) -> bool:
         """Merge neighbors of a variable until two are left; returns whether these have few enough states."""
-        while len(self.neighbours[v]) > 2:
-            a, b = sorted(self.neighbours[v], key=lambda u: self.sizes[u])[:2]
+        while len(self.neighbors[v]) > 2:
+            a, b = sorted(self.neighbors[v], key=lambda u: self.sizes[u])[:2]
             if self.sizes[a] * self.sizes[b] > MAX_STATES:
                 return False
             joint = self._merge(a, b)
-            heapq.heappush(queue, (len(self.neighbours[joint]), joint))
-            for u in self.neighbours[joint]:
-                heapq.heappush(queue, (len(self.neighbours[u]), u))
+            heapq.heappush(queue, (len(self.neighbors[joint]), joint))
+            for u in self.neighbors[joint]:
+                heapq.heappush(queue, (len(self.neighbors[u]), u))
         return True
 
     def _merge(self, a: int, b: int) -> int:
         """Merge two variables into one with a state for each pair."""
         tables, sizes = self.tables, (self.sizes[a], self.sizes[b])
-        costs = np.zeros(sizes) if b not in self.neighbours[a] else tables[self.table(a, b)]
+        costs = np.zeros(sizes) if b not in self.neighbors[a] else tables[self.table(a, b)]
         for v, shape in ((a, (-1, 1)), (b, (1, -1))):
             unary = self.unary[v]
             if unary is not None:
                 costs = costs + tables[unary].reshape(shape)
         joint = len(self.sizes)
         self.sizes.append(sizes[0] * sizes[1])
-        self.unary.append(tables.made(costs.ravel()))
-        self.neighbours.append({})
-        self._gone.append(0)
-        for u in (self.neighbours[a].keys() | self.neighbours[b].keys()) - {a, b}:
+        self.unary.append(tables.new(costs.ravel()))
+        self.neighbors.append({})
+        self._eliminated.append(0)
+        for u in (self.neighbors[a].keys() | self.neighbors[b].keys()) - {a, b}:
             both = np.zeros((*sizes, self.sizes[u]))
-            if u in self.neighbours[a]:
+            if u in self.neighbors[a]:
                 both += tables[self.table(a, u)][:, None, :]
-            if u in self.neighbours[b]:
+            if u in self.neighbors[b]:
                 both += tables[self.table(b, u)][None, :, :]
-            table = tables.made(both.reshape(-1, self.sizes[u]))
-            self.neighbours[joint][u] = table
-            self.neighbours[u][joint] = -1 - table
+            table = tables.new(both.reshape(-1, self.sizes[u]))
+            self.neighbors[joint][u] = table
+            self.neighbors[u][joint] = -1 - table
             for v in (a, b):
-                self.neighbours[u].pop(v, None)
-        self._gone[a] = self._gone[b] = 1
+                self.neighbors[u].pop(v, None)
+        self._eliminated[a] = self._eliminated[b] = 1
         self._done.append((joint, (a, b), -1))
         return joint
 
     def _eliminate(self, v: int) -> tuple[int, ...]:
-        near, unary = tuple(self.neighbours[v]), self.unary[v]
+        near, unary = tuple(self.neighbors[v]), self.unary[v]
         if not near:
             costs = np.zeros(1) if unary is None else self.tables[unary]
             best = int(costs.argmin())
@@ -217,17 +220,17 @@ class _Elimination:
             return ()
         if len(near) == 1:
             (u,) = near
-            table, choice = self.tables.row_sum(unary, self.table(u, v))
+            table, choice = self.tables.min_plus_vector(unary, self.table(u, v))
             self.unary[u] = self.tables.plus(self.unary[u], table)
-            del self.neighbours[u][v]
+            del self.neighbors[u][v]
         else:
             a, b = near
-            table, choice = self.tables.joined(self.table(a, v), unary, self.table(v, b))
-            del self.neighbours[a][v], self.neighbours[b][v]
-            if b in self.neighbours[a]:
+            table, choice = self.tables.min_plus_product(self.table(a, v), unary, self.table(v, b))
+            del self.neighbors[a][v], self.neighbors[b][v]
+            if b in self.neighbors[a]:
                 table = self.tables.plus(self.table(a, b), table)
-            self.neighbours[a][b] = table
-            self.neighbours[b][a] = -1 - table
+            self.neighbors[a][b] = table
+            self.neighbors[b][a] = -1 - table
         self._done.append((v, near, choice))
         return near
 
@@ -256,21 +259,21 @@ class _Messages:
         tables = self.tables = rest.tables
         self.rows: list[Floats] = []
         self._beyond: list[Floats] = []  # by variable: the cost of each state above the previous bound
-        self._few = FEW  # the number of states that a variable may keep, as far as is known
-        self._most = math.inf  # the largest such cost of a state in a better solution
+        self._few = MAX_AVERAGE_STATES  # the average number of states that variables may keep
+        self._most = math.inf  # an upper bound of these costs in a better solution
         for v in core:
-            rows = np.zeros((len(rest.neighbours[v]) + 1, rest.sizes[v]))
+            rows = np.zeros((len(rest.neighbors[v]) + 1, rest.sizes[v]))
             if (unary := rest.unary[v]) is not None:
                 rows[0] = tables[unary]
             self.rows.append(rows)
-        # By variable, of earlier and of later neighbours: the neighbour, the costs of pairs with the neighbour's states
-        # as rows, the row of the neighbour's messages here, and the row of those from here there.
+        # By variable, for earlier and later neighbors: the neighbor, the costs of pairs with the neighbor's states as
+        # rows, the row with the messages from the neighbor, and the row with the messages to it.
         self.before: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in core]
         self.after: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in core]
         used = [1] * len(core)
         for v in core:
             a = number[v]
-            for w in rest.neighbours[v]:
+            for w in rest.neighbors[v]:
                 b = number[w]
                 if a < b:
                     here, there = self.rows[a][used[a]], self.rows[b][used[b]]
@@ -284,7 +287,7 @@ class _Messages:
 
         Also the number of remaining rounds, if most states turn out to be too expensive for any better solution.
         """
-        best, least, bound, next_read, in_vain = self._read(forward=True), math.inf, -math.inf, EVERY, 0
+        best, least, bound, next_read, in_vain = self._read(forward=True), math.inf, -math.inf, READ_EVERY, 0
         bound_before = bound
         for number in range(1, passes + 1):
             is_read = number == min(next_read, passes)
@@ -293,7 +296,7 @@ class _Messages:
             before, (bound, self._beyond) = bound, self._backward()
             if not is_read:
                 continue
-            next_read += max(EVERY, number // 2)
+            next_read += max(READ_EVERY, number // 2)
             found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
             is_closer = least < found_before or bound - bound_before > GAP * (bound + constant)
             in_vain, bound_before = 0 if is_closer else in_vain + 1, bound
@@ -303,16 +306,16 @@ class _Messages:
             cheap = sum(int(np.count_nonzero(more <= self._most)) for more in self._beyond)
             if in_vain == patience:
                 break
-            if cheap <= FEWER * sum(map(len, self._beyond)):
+            if cheap <= MAX_REMAINING * sum(map(len, self._beyond)):
                 return best, least, bound, passes - number
         return best, least, bound, 0
 
-    def without_dear_states(self, constant: float) -> tuple[Problem, list[Ints]]:
+    def without_excluded_states(self, constant: float) -> tuple[Problem, list[Ints]]:
         """The problem without the states that the bound excludes from any better solution.
 
         Also the states that are kept. Costs include the messages, so that none has to be sent again.
         """
-        smaller, made = Problem(self.tables, constant=constant), self.tables.made
+        smaller, made = Problem(self.tables, constant=constant), self.tables.new
         kept = [np.nonzero(more <= self._most)[0] for more in self._beyond]
         for n, states in enumerate(kept):
             smaller.add(smaller.variable(len(states)), made(self.rows[n].sum(axis=0)[states]))
@@ -372,7 +375,7 @@ class _Messages:
         return states
 
     def _best_of_few(self, solutions: list[list[int]]) -> tuple[list[int], float, float]:
-        """The best solution among the states with the least cost above the bound and those of some solutions.
+        """The best combination of the states of some solutions and the states with the least cost above the bound.
 
         Also its cost, and the cost above the bound up to which all solutions were compared.
         """
@@ -386,9 +389,9 @@ class _Messages:
             ]
             found = self._best_of(kept)
             if found is not None:
-                self._few = min(2 * self._few, FEW)
+                self._few = min(2 * self._few, MAX_AVERAGE_STATES)
                 return found, self._cost(found), width
-            if self._few <= 1:  # then from fewer solutions
+            if self._few <= 1:  # then with fewer solutions
                 if len(solutions) == 1:
                     return solutions[0], self._cost(solutions[0]), 0.0
                 solutions = sorted(solutions, key=self._cost)[:-1]
@@ -397,18 +400,18 @@ class _Messages:
     def _best_of(self, kept: list[Ints]) -> list[int] | None:
         """The best solution with these states; None if that takes too long."""
         smaller = Problem(self.tables)
-        made = self.tables.made
-        places = [smaller.variable(len(states)) for states in kept]
+        made = self.tables.new
+        values = [smaller.variable(len(states)) for states in kept]
         for n, after in enumerate(self.after):
             smaller.add(n, made(self.rows[n][0][kept[n]]))
             for u, table, _, _ in after:
                 smaller.join(n, u, made(table[kept[u][:, None], kept[n]].T))
         rest = _Elimination(smaller)
         rest.eliminate(exactly=True)
-        if rest.left():
+        if rest.remaining():
             return None
         found = rest.solution({}, 0.0, 0.0)
-        return [int(kept[n][found.states[n]]) for n in places]
+        return [int(kept[n][found.states[n]]) for n in values]
 
     def _cost(self, states: list[int]) -> float:
         total = 0.0

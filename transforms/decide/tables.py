@@ -1,7 +1,7 @@
 """Interned tables of costs, so that computations on equal tables run once.
 
-Programs are repetitive: layers, heads, gradients of weights. The same function of the same tables is the same table, so
-that one of many equal parts of a problem is solved and the others are looked up.
+Programs are repetitive: layers, heads, gradients of weights. The same function of the same tables is the same table.
+So one of many equal parts of a problem is solved, and the others are looked up.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Tables:
         self.arrays.append(array)
         return len(self.arrays) - 1
 
-    def made(self, array: Floats) -> int:
+    def new(self, array: Floats) -> int:
         """A new table that is not shared."""
         return self._add(array)
 
     def plus(self, a: int | None, b: int) -> int:
-        """The sum of two, or the second alone."""
+        """The sum of two tables; the second table if the first is None."""
         if a is None:
             return b
         key = ("plus", a, b) if a <= b else ("plus", b, a)
@@ -56,12 +56,12 @@ class Tables:
             return a
         return self.number(("times", a, weight), lambda: self.arrays[a] * weight)
 
-    def turned(self, a: int) -> int:
+    def transposed(self, a: int) -> int:
         """The transpose of a matrix."""
-        found = self._known.get(("turned", a))
+        found = self._known.get(("transposed", a))
         if found is None:
-            found = self._known["turned", a] = self._add(np.ascontiguousarray(self.arrays[a].T))
-            self._known["turned", found] = a
+            found = self._known["transposed", a] = self._add(np.ascontiguousarray(self.arrays[a].T))
+            self._known["transposed", found] = a
         return found
 
     def column(self, a: int, column: int) -> int:
@@ -76,11 +76,11 @@ class Tables:
         """The diagonal of a matrix of a variable with itself: the costs of its states."""
         return self.number(("diagonal", a), lambda: self.arrays[a].diagonal().copy())
 
-    def least_of_rows(self, a: int) -> int:
+    def row_minima(self, a: int) -> int:
         """The minimum of each row of a matrix."""
         return self.number(("least of rows", a), lambda: self.arrays[a].min(axis=1))
 
-    def row_sum(self, unary: int | None, table: int) -> tuple[int, int]:
+    def min_plus_vector(self, unary: int | None, table: int) -> tuple[int, int]:
         """Eliminate the column variable: the minimum of each row plus the columns' own cost, and its column."""
         key = ("least", unary, table)
         found = self._known.get(key)
@@ -92,7 +92,7 @@ class Tables:
             found = self._known[key] = self._add(costs[np.arange(len(costs)), chosen])
         return found, self._chosen[key]
 
-    def joined(self, left: int, unary: int | None, right: int) -> tuple[int, int]:
+    def min_plus_product(self, left: int, unary: int | None, right: int) -> tuple[int, int]:
         """Eliminate a variable between two: the minimum over the columns of `left`, which are the rows of `right`."""
         key = ("joined", left, unary, right)
         found = self._known.get(key)
@@ -100,22 +100,22 @@ class Tables:
             a, b = self.arrays[left], self.arrays[right]
             if unary is not None:
                 a = a + self.arrays[unary]
-            least, chosen = _least_sums(a, np.ascontiguousarray(b.T))
+            least, chosen = _min_plus(a, np.ascontiguousarray(b.T))
             self._chosen[key] = len(self.choices)
             self.choices.append(chosen)
             found = self._known[key] = self._add(least)
         return found, self._chosen[key]
 
 
-_AT_ONCE = 1 << 21
+_MAX_SUMS = 1 << 21
 """The number of sums in memory at a time."""
 
 
-def _least_sums(a: Floats, b: Floats) -> tuple[Floats, Ints]:
+def _min_plus(a: Floats, b: Floats) -> tuple[Floats, Ints]:
     """For each pair of rows, the minimum sum of two entries, and its position."""
-    if a.shape[0] * b.size <= _AT_ONCE:
+    if a.shape[0] * b.size <= _MAX_SUMS:
         costs = a[:, None, :] + b
         return costs.min(axis=2), costs.argmin(axis=2)
-    rows = max(_AT_ONCE // b.size, 1)
-    parts = [_least_sums(a[begin : begin + rows], b) for begin in range(0, len(a), rows)]
+    rows = max(_MAX_SUMS // b.size, 1)
+    parts = [_min_plus(a[begin : begin + rows], b) for begin in range(0, len(a), rows)]
     return np.concatenate([least for least, _ in parts]), np.concatenate([chosen for _, chosen in parts])

@@ -1,4 +1,4 @@
-"""Values of a wider element type than what they are converted from: that is moved, and converted again behind."""
+"""Values converted from a narrower element type: the narrow operand is resharded, and converted again afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gspmd.transforms.ops.traits import MOVED
 
 
 def widened_from(program: Program, value: int) -> int | None:
-    """The narrower value that one is converted from, if it is."""
+    """The operand of the conversion that widens a value; None if the value is no such result."""
     definer = program.value_def[value]
     if definer < 0:
         return None
@@ -22,7 +22,7 @@ def widened_from(program: Program, value: int) -> int | None:
 
 
 def moved_types(program: Program) -> list[TensorType]:
-    """By value, the type that it is moved as."""
+    """By value, the type in which it is resharded."""
     types = list(program.value_type)
     for value in range(len(types)):  # in order of definition
         source = widened_from(program, value)

@@ -168,7 +168,7 @@ class _ConflictFinder:
         self.mesh = explainer.completion.annotated.mesh
         self._planner = Planner(self.mesh)
         self._ways = Alternatives(decided.problem, decided.solution.states)
-        places = decided.problem.places.place.values()
+        places = decided.problem.values.consumers.values()
         self._op_at = {place_of(place.op.ir.location): place.op for place in places if place.op is not None}
 
     def conflict(

@@ -28,9 +28,9 @@ from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
 from gspmd.reading import read_program
 from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Problem, solve
+from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.decide.write import shardings
 from gspmd.transforms.ir.annotated import AnnotatedProgram
@@ -107,7 +107,7 @@ class PlanProblem:
             annotated = AnnotatedProgram(top)
             self._work = WorkBook(every_row(), context_of(top))
             book = RuleBook(self._work.table, bool(question.arguments.get("replicate_unsupported")))
-            self._places = ValueTable(annotated, book, _next_step(annotated.program, entries))
+            self._values = ValueTable(annotated, book, _next_step(annotated.program, entries))
         self._arguments = annotated.program.body.arguments
         self._problems: dict[tuple[str, float], _BuiltProblem] = {}
         self._options: dict[int, list[TensorSharding]] = {}
@@ -130,9 +130,9 @@ class PlanProblem:
                 variable = built.builder.variable_of[self._argument(role)]
                 banned = np.array([not may_be(role, each) for each in self.options(number)])
                 if not banned.all():
-                    problem.add(variable, problem.tables.made(np.where(banned, built.builder.prices.never_s, 0.0)))
+                    problem.add(variable, problem.tables.new(np.where(banned, built.builder.prices.never_s, 0.0)))
         for variable, row in self._held_rows(built.builder).items() if price_s else ():
-            problem.add(variable, problem.tables.made(row * price_s))
+            problem.add(variable, problem.tables.new(row * price_s))
         found = solve(problem)
         decided = shardings(built.builder, found.states)
         cost_s, work_s = built.problem.cost(found.states), _work_s(built.builder, found.states)
@@ -160,7 +160,7 @@ class PlanProblem:
             for argument in role.arguments
         }
         objective = Objective(hardware, repeated=0.0, next_step=False)
-        builder = ProblemBuilder(self._places, self._work, objective, alike=alike, moved=moved)
+        builder = ProblemBuilder(self._values, self._work, objective, alike=alike, moved=moved)
         return _BuiltProblem(builder, builder.build())
 
     def choose_within(self, most_bytes: float, may_be: Mask | None = None) -> PlanSolution:
@@ -251,14 +251,14 @@ class PlanProblem:
         explained, tied = self.explained.explainer.program, self.roles.tied
 
         def moved(value: int) -> float:
-            op = self._places.maker.get(self._places.carried[value])
+            op = self._values.producer.get(self._values.carried[value])
             place = None if op is None else place_of(op.ir.location)
             slots: tuple[int, ...] = ()
             if place is not None and op is not None and place < len(explained.ops):
-                slots = (explained.ops[place].result_slots[op.results.index(self._places.carried[value])],)
+                slots = (explained.ops[place].result_slots[op.results.index(self._values.carried[value])],)
             elif value in self._arguments:
                 slots = (explained.slot_of(explained.body.arguments[self._arguments.index(value)]),)
-            rank = len(self._places.program.value_type[value].shape)
+            rank = len(self._values.program.value_type[value].shape)
             return 1.0 if batch in set(tied.of_slots(slots, (rank,) * len(slots))) else float(microbatches)
 
         return solve(self._built(self._hardware, moved).problem).cost
@@ -270,14 +270,14 @@ class PlanProblem:
         rows: dict[int, Floats] = {}
         for moment in self._moments:
             for value in moment:
-                root = builder.places.carried[value]
+                root = builder.values.carried[value]
                 domain, type_ = builder.domains.of(root), builder.types[root]
                 if root in builder.variable_of:
                     variable, numbers = builder.variable_of[root], domain.numbers
-                elif root in builder.handed_on:
-                    ends = builder.handed_on[root]
-                    variable = builder.op_variable[ends.maker.index]
-                    numbers = builder.class_of[ends.maker.index].tensors[ends.made]
+                elif root in builder.direct:
+                    direct = builder.direct[root]
+                    variable = builder.op_variable[direct.producer.index]
+                    numbers = builder.class_of[direct.producer.index].tensors[direct.result]
                 else:
                     continue
                 held = domain.table.local(type_.shape, numbers) * (element_bytes(type_.element) / len(self._moments))
@@ -286,11 +286,11 @@ class PlanProblem:
 
     def _held(self, decided: Mapping[int, TensorSharding]) -> float:
         """The peak memory of a device."""
-        places, known = self._places, dict[int, float]()
+        values, known = self._values, dict[int, float]()
         for value in {value for moment in self._moments for value in moment}:
-            root = places.carried[value]
-            type_ = places.program.value_type[root]
-            sharding = decided.get(root) or places.sharding[root]
+            root = values.carried[value]
+            type_ = values.program.value_type[root]
+            sharding = decided.get(root) or values.sharding[root]
             known[value] = bytes_of_part(type_, sharding)
         return max((sum(known[value] for value in moment) for moment in self._moments), default=0.0)
 
@@ -298,7 +298,7 @@ class PlanProblem:
 def _work_s(builder: ProblemBuilder, states: Sequence[int]) -> float:
     """Seconds of arithmetic and memory traffic in operations."""
     total_s = 0.0
-    for place in builder.places.place.values():
+    for place in builder.values.consumers.values():
         assert place.op is not None, "it is the place of an operation"
         cost_s = builder.class_of[place.op.index].cost_s[states[builder.op_variable[place.op.index]]]
         total_s += float(cost_s) * place.times * place.copies

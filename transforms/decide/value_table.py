@@ -23,10 +23,11 @@ from gspmd.transforms.ops.rules import RuleBook
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Consumer:
-    """A place that takes values: an operation, or one that wants a value as `need`, or as the value `like` is.
+    """A consumer of values: an operation, or another use of `value` with the sharding `need` or that of value `like`.
 
-    A free result of the program wants a value like itself, but evenly split. The place is in the block number `block`,
-    which runs `times` times. In layers that others are taken out beside it stands for `copies` places.
+    A result of the program without an annotation needs its value with the value's own sharding, evenly split. `order`
+    is the position in the program. The consumer is in block number `block`, which runs `times` times. If repeated
+    layers are folded, it stands for `copies` consumers.
     """
 
     order: int
@@ -39,16 +40,16 @@ class Consumer:
     copies: float = 1.0
 
     @property
-    def taken(self) -> Sequence[int]:
+    def reads(self) -> Sequence[int]:
         """The values that it reads."""
         return (self.value,) if self.op is None else self.op.operands
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChangedValue:
-    """The result `index` of an operation, with another sharding than by propagation.
+    """A value whose sharding differs from propagation: result `index` of an operation, or argument `index` of @main.
 
-    For an argument of @main, `op` is the function.
+    For an argument, `op` is the function.
     """
 
     op: Operation
@@ -58,22 +59,25 @@ class ChangedValue:
 
 
 class ValueTable:
-    """The places of a program whose shardings are complete, as lists and dictionaries by the number of a value.
+    """The values of a propagated program with their producers and consumers, as lists and dictionaries by value number.
 
-    `sharding` is that of each value, as it is decided so far. A value that a loop carries has one, whatever it is
-    called before, in and behind the loop: that of the loop's result, which `carried` has; `names` has the others of
-    each such, and `handed_on` are those that the loop only reads. `maker` has the operation of every result that
-    may change, `boundary` the number of every argument that may; `free_results` are the results of the program that
-    have the sharding of the value returned, whatever that is, as far as it is even, and `ends_like` says what each
-    of these values, `free_ends`, may be like.
-    `uses` are the places that take a value, `needs` those among them that are no operations. `place`, `held` (the
-    manual axes around it), `runs` (as in `Situation`) and `rule_number` are by operation. `same` has of a constraint's
-    result the place that wants its operand so, `again` of an operand the results; `optional` has of a value the
-    results of constraints that bind nothing: it may be taken as they say, or not. `in_layers` has of what
-    operations of repeated layers make in which layer that is, and what it is there.
-    With `next_step`, which has of results by number the arguments that they become in the next step, `is_open`: nothing
-    but annotations limits what a value may be. What propagation has found, where nobody has annotated anything, says
-    nothing. `assume_finite` is as in `linear_operands`.
+    - `sharding` is the current sharding of each value. A loop carry has one sharding, that of the loop's result:
+      `carried` maps the arguments in the loop to this result, and `aliases` maps the result to all of these.
+      `only_read` are the results of loops that only read the carry.
+    - `producer` is the producer of each result whose sharding may change; `unannotated_arguments` the number of each
+      such argument.
+    - `unannotated_results` are the results of the program without an annotation, by number; `returned_unannotated`
+      their values.
+    - `uses` are all consumers of a value; `needs` are those that are not operations.
+    - `consumers`, `held` (the manual axes around it), `runs` (by operand, how often it runs for one reshard of the
+      operand) and `rule_number` are by operation.
+    - `constraint_uses` maps the result of a constraint to the use of its operand; `constraints` maps an operand to the
+      results of its constraints. `optional` maps a value to the results of its constraints that do not bind.
+    - `in_layers` maps the results of operations in repeated layers to their layer and their key in it.
+
+    `next_step` maps results, by number, to the arguments that they become in the next step. If it is given, the table
+    `is_open`: only annotations limit shardings, those of propagation do not. `assume_finite` is as in
+    `linear_operands`.
     """
 
     def __init__(
@@ -85,31 +89,31 @@ class ValueTable:
         self.is_open, self._next_step, self._all_bind = next_step is not None, next_step or {}, all_bind
         count = len(self.program.value_type)
         self.sharding: list[TensorSharding] = [replicated(annotated.mesh, 0)] * count
-        self.is_free = [False] * count
+        self.is_splittable = [False] * count
         self.uses: list[list[Consumer]] = [[] for _ in range(count)]
         self.needs: dict[int, list[Consumer]] = {}
-        self.maker: dict[int, Op] = {}
-        self.boundary: dict[int, int] = {}
-        self.free_results: dict[int, int] = {}
+        self.producer: dict[int, Op] = {}
+        self.unannotated_arguments: dict[int, int] = {}
+        self.unannotated_results: dict[int, int] = {}
         self.carried: list[int] = list(range(count))
-        self.names: dict[int, list[int]] = {}
-        self.handed_on: set[int] = set()
-        self._free_of_type: dict[TensorType, list[int]] = {}  # the arguments of `boundary`
-        self._limits: dict[int, TensorSharding] = {}  # what a constraint with open dimensions asks of its result
-        self.place: dict[int, Consumer] = {}
+        self.aliases: dict[int, list[int]] = {}
+        self.only_read: set[int] = set()
+        self._unannotated_of_type: dict[TensorType, list[int]] = {}  # the arguments of `unannotated_arguments`
+        self._limits: dict[int, TensorSharding] = {}  # by result: a constraint with open dimensions
+        self.consumers: dict[int, Consumer] = {}
         self.held: dict[int, Axes] = {}
         self.runs: dict[int, tuple[int, ...]] = {}
         self.rule_number: dict[int, int] = {}
-        self.same: dict[int, Consumer] = {}
-        self.again: dict[int, list[int]] = {}
+        self.constraint_uses: dict[int, Consumer] = {}
+        self.constraints: dict[int, list[int]] = {}
         self._order = self._blocks = 0
-        self._copies = 1.0  # of the operation that is read
+        self._copies = 1.0  # of the current operation
         self.in_layers: dict[int, tuple[int, tuple[int, int]]] = {}
-        self._home = [0] * count  # by value: the block that it is in
+        self._home = [0] * count  # by value: its block
         self.held_around: list[Axes] = [()] * count  # by value: the manual axes around it
-        self._loops = LoopNest[int]()  # around what is read
+        self._loops = LoopNest[int]()  # around the current operation
         self.results = self._read_main()
-        self._ends_like = self._find_ends_like()
+        self._argument_shardings = self._find_argument_shardings()
         self.optional = {} if all_bind else self._find_optional()
 
     def _read_main(self) -> list[TensorSharding]:
@@ -119,7 +123,7 @@ class ValueTable:
         for number, (value, sharding) in enumerate(zip(body.arguments, self.annotated.arguments, strict=True)):
             self.sharding[value] = sharding or self.whole(value)
             if number in arguments:
-                self.boundary[value] = number
+                self.unannotated_arguments[value] = number
         wanted = [
             sharding or self.whole(value) for value, sharding in zip(body.returned, self.annotated.results, strict=True)
         ]
@@ -127,13 +131,13 @@ class ValueTable:
         self._copies = 1.0
         for number, (value, need) in enumerate(zip(body.returned, wanted, strict=True)):
             have = self.at(value)
-            is_free = number in results and self.may_change(value) and self._evenly(value, have) == need
-            if is_free:
-                self.free_results[number] = value
-            if is_free and number in self._next_step:
+            is_unannotated = number in results and self.may_change(value) and self._evenly(value, have) == need
+            if is_unannotated:
+                self.unannotated_results[number] = value
+            if is_unannotated and number in self._next_step:
                 self._want_alike([value], [body.arguments[self._next_step[number]]], 0, 1)
-            elif not is_free or have != need:
-                self._want([value], [None if is_free else need], 0, 1)
+            elif not is_unannotated or have != need:
+                self._want([value], [None if is_unannotated else need], 0, 1)
         for value, uses in enumerate(self.uses):
             needs = [use for use in uses if use.op is None and use.value == value]
             if needs:
@@ -141,48 +145,48 @@ class ValueTable:
         return wanted
 
     @property
-    def free_ends(self) -> Iterable[int]:
+    def returned_unannotated(self) -> Iterable[int]:
         """The values returned as results without an annotation."""
-        return self._ends_like.keys()
+        return self._argument_shardings.keys()
 
-    def ends_like(self, value: int) -> list[TensorSharding]:
-        """Of a value returned as a free result: the shardings of arguments of the same type; of others none.
+    def argument_shardings(self, value: int) -> list[TensorSharding]:
+        """The shardings of the arguments that have the type of a value returned without an annotation; else none.
 
-        A gradient, or what a parameter becomes, may lie as the parameter does.
+        A gradient or an updated parameter may have the sharding of the parameter.
         """
-        given = self._ends_like.get(value)
+        given = self._argument_shardings.get(value)
         if given is None:
             return []
-        free = self._free_of_type.get(self.program.value_type[value], ())
+        free = self._unannotated_of_type.get(self.program.value_type[value], ())
         return list(dict.fromkeys([*given, *(self.sharding[argument] for argument in free)]))
 
-    def _find_ends_like(self) -> dict[int, list[TensorSharding]]:
-        """Of values returned as free results: the shardings of annotated arguments of the same type."""
+    def _find_argument_shardings(self) -> dict[int, list[TensorSharding]]:
+        """By value returned without an annotation: the shardings of annotated arguments of the same type."""
         types, given = self.program.value_type, dict[TensorType, dict[TensorSharding, None]]()
         for value in self.program.body.arguments:
-            if value not in self.boundary:
+            if value not in self.unannotated_arguments:
                 given.setdefault(types[value], {})[self.sharding[value]] = None
             else:
-                self._free_of_type.setdefault(types[value], []).append(value)
-        ends = [self.carried[value] for value in self.free_results.values()]
+                self._unannotated_of_type.setdefault(types[value], []).append(value)
+        ends = [self.carried[value] for value in self.unannotated_results.values()]
         return {value: list(given.get(types[value], ())) for value in ends}
 
     def constrained(self, value: int) -> int:
-        """What a value is the same as under constraints, where these begin."""
-        while value in self.same and not self.may_change(value):
-            value = self.same[value].value
+        """The value at the start of the chain of constraints that ends with this value."""
+        while value in self.constraint_uses and not self.may_change(value):
+            value = self.constraint_uses[value].value
         return value
 
     def _find_optional(self) -> dict[int, list[int]]:
-        """By the value that they constrain, the results of constraints on which nothing hangs.
+        """By constrained value, the results of constraints that do not bind.
 
-        Only operations of their own block take them, none of which says where they are to be, and places that say
-        themselves what they need.
+        Such a result has consumers in its own block only: operations that place nothing in a memory or a layout, and
+        uses that have a sharding of their own.
         """
         found: dict[int, list[int]] = {}
-        results = {place.order: value for value, place in self.same.items()}
+        results = {consumer.order: value for value, consumer in self.constraint_uses.items()}
         optional = set[int]()
-        for value in sorted(self.same, key=lambda value: self.same[value].order, reverse=True):
+        for value in sorted(self.constraint_uses, key=lambda value: self.constraint_uses[value].order, reverse=True):
             root = self.constrained(value)
             if self.may_change(value) or not self.are_together(value, root):
                 continue
@@ -200,54 +204,56 @@ class ValueTable:
         return found
 
     def rule(self, op: Op) -> OpShardingRule:
-        """The rule of an operation that has a place."""
+        """The rule of an operation."""
         return self._rules.rules[self.rule_number[op.index]]
 
     def _evenly(self, value: int, sharding: TensorSharding) -> TensorSharding:
         return sharding.evenly(self.program.value_type[value].shape)
 
-    def write(self, before: Mapping[int, TensorSharding], ends: Mapping[int, TensorSharding]) -> list[ChangedValue]:
-        """Write what has changed to the module, of values that were as said; returns that, in program order.
+    def write(self, before: Mapping[int, TensorSharding], returned: Mapping[int, TensorSharding]) -> list[ChangedValue]:
+        """Write shardings that differ from `before` to the module; returns the changed values in program order.
 
-        `ends` are the shardings of free results, by what is returned.
+        `returned` are the shardings of results without an annotation, by the returned value.
         """
         changed = [value for value, old in sorted(before.items()) if old != self.sharding[value]]
-        for op in {op.index: op for value in changed if (op := self.maker.get(value)) is not None}.values():
+        for op in {op.index: op for value in changed if (op := self.producer.get(value)) is not None}.values():
             self.annotated.set_of_op(op, tuple([self.sharding[value] for value in op.results]))
         results = list(self.results)
-        for number, value in self.free_results.items():
-            results[number] = self._evenly(value, ends.get(self.carried[value], self.at(value)))
+        for number, value in self.unannotated_results.items():
+            results[number] = self._evenly(value, returned.get(self.carried[value], self.at(value)))
         if changed or results != self.results:
             self.annotated.set_signature([self.sharding[v] for v in self.program.body.arguments], results)
         return [self._changed_value(value, before[value]) for value in changed]
 
     def _changed_value(self, value: int, before: TensorSharding) -> ChangedValue:
-        maker, after = self.maker.get(value), self.sharding[value]
-        if maker is None:
-            return ChangedValue(self.program.function, self.boundary[value], before, after)
-        return ChangedValue(maker.ir, maker.results.index(value), before, after)
+        producer, after = self.producer.get(value), self.sharding[value]
+        if producer is None:
+            return ChangedValue(self.program.function, self.unannotated_arguments[value], before, after)
+        return ChangedValue(producer.ir, producer.results.index(value), before, after)
 
     def fits(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a value may have this sharding.
 
-        An argument of the program is split no further. A result of the type of an argument without annotations, which
-        it may become, lies as such an argument does, or is split less; one that lies as none of them is split no
-        further. The result of a constraint is as that asks for, where it is not left open.
+        An argument is split evenly, over no more devices than by propagation. A result without an annotation may have
+        the sharding of an argument of its type, or that of propagation with some dimensions unsplit. It may have any
+        other even sharding if no argument of its type lacks an annotation; or if this is no finer than by propagation,
+        and that of propagation is not the sharding of such an argument. The result of a constraint satisfies the
+        constraint.
         """
         if value in self._limits and not _is_as_asked(sharding, self._limits[value]):
             return False
         if self.is_open:
             return True
-        is_end = value in self._ends_like
-        if not is_end and value not in self.boundary:
+        is_end = value in self._argument_shardings
+        if not is_end and value not in self.unannotated_arguments:
             return True
         old = self.sharding[value]
         is_no_finer = size_of(sharding.used_axes()) <= size_of(old.used_axes())
         if is_end:
-            type_, alike = self.program.value_type[value], self.ends_like(value)
+            type_, alike = self.program.value_type[value], self.argument_shardings(value)
             pairs = zip(sharding.dim_axes(), old.dim_axes(), strict=True)
             is_less = all(not new or new == before for new, before in pairs)
-            is_open = type_ not in self._free_of_type or (is_no_finer and old not in alike)
+            is_open = type_ not in self._unannotated_of_type or (is_no_finer and old not in alike)
             return is_less or sharding in alike or (is_open and sharding.divides(type_.shape))
         return is_no_finer and sharding.divides(self.program.value_type[value].shape)
 
@@ -255,23 +261,25 @@ class ValueTable:
         """Whether the shardings of a variable value are restricted."""
         if value in self._limits or self.is_open:
             return value in self._limits
-        return value in self.names or value in self.boundary or value in self._ends_like
+        return value in self.aliases or value in self.unannotated_arguments or value in self._argument_shardings
 
-    def is_made_and_taken(self, value: int) -> bool:
-        """Whether an operation makes a value that may change, and no loop, branch, constraint or result has it, too."""
-        maker = self.maker.get(value)
-        if maker is None or maker.index not in self.place or not self.may_change(value):
+    def is_between_operations(self, value: int) -> bool:
+        """Whether a value may change and is no loop carry, branch result, constraint or result of the program."""
+        producer = self.producer.get(value)
+        if producer is None or producer.index not in self.consumers or not self.may_change(value):
             return False
-        return not any(value in held for held in (self.names, self.again, self.same, self._ends_like))
+        return not any(
+            value in held for held in (self.aliases, self.constraints, self.constraint_uses, self._argument_shardings)
+        )
 
     def are_together(self, value: int, other: int) -> bool:
         """Whether two values are defined in one block."""
         return self._home[value] == self._home[other]
 
     def all(self) -> list[Consumer]:
-        """Every place, in the order of the program."""
+        """All consumers, in program order."""
         needs = [use for uses in self.needs.values() for use in uses]
-        return sorted((*self.place.values(), *needs), key=lambda use: use.order)
+        return sorted((*self.consumers.values(), *needs), key=lambda use: use.order)
 
     def whole(self, value: int) -> TensorSharding:
         """The sharding of a replicated value."""
@@ -280,14 +288,14 @@ class ValueTable:
     def may_change(self, value: int) -> bool:
         """Whether a value has no annotation."""
         value = self.carried[value]
-        return value in self.maker or value in self.boundary
+        return value in self.producer or value in self.unannotated_arguments
 
     def at(self, value: int) -> TensorSharding:
         """The current sharding of a value."""
         return self.sharding[self.carried[value]]
 
     def _read(self, block: Body, held: Axes, times: int) -> None:
-        """Read a block that runs so many times."""
+        """Read a block that runs `times` times."""
         number = self._blocks
         self._blocks += 1
         for op in block.ops:
@@ -297,23 +305,23 @@ class ValueTable:
             given = self.annotated.of_op(op) or tuple([self.whole(value) for value in op.results])
             for value, sharding in zip(op.results, given, strict=True):
                 self.sharding[value] = sharding
-                self.is_free[value] = op.splittable
+                self.is_splittable[value] = op.splittable
                 self._home[value] = number
                 self.held_around[value] = held
             if op.info.name in (CONSTRAINT, BARRIER):
-                if GIVEN in op.ir.attributes and not self.is_free[op.operands[0]]:
+                if GIVEN in op.ir.attributes and not self.is_splittable[op.operands[0]]:
                     self._limits[op.results[0]] = self.annotated.codec.read(op.ir.attributes[GIVEN])
-                    self.maker[op.results[0]] = op
+                    self.producer[op.results[0]] = op
                     self._want_alike(op.operands, op.results, number, times)
                 elif op.info.name == BARRIER and self.is_open:
-                    self.maker.update(dict.fromkeys(op.results, op))
+                    self.producer.update(dict.fromkeys(op.results, op))
                     self._want_alike(op.operands, op.results, number, times)
                 else:
                     self._want(op.operands, given, number, times)
-                is_same = op.info.name == CONSTRAINT and not self.is_free[op.operands[0]]
+                is_same = op.info.name == CONSTRAINT and not self.is_splittable[op.operands[0]]
                 if is_same and not (self._all_bind and self._limits.get(op.results[0]) is None):
-                    self.same[op.results[0]] = self.uses[op.operands[0]][-1]
-                    self.again.setdefault(op.operands[0], []).append(op.results[0])
+                    self.constraint_uses[op.results[0]] = self.uses[op.operands[0]][-1]
+                    self.constraints.setdefault(op.operands[0], []).append(op.results[0])
             elif op.info.name == MANUAL:
                 self._read_manual(op, held, number, times)
             elif op.regions:
@@ -322,11 +330,11 @@ class ValueTable:
                 self._read_compute(op, held, number, times)
 
     def _read_layer(self, op: Op) -> float:
-        """How many operations of layers one of @main stands for."""
-        said = op.ir.attributes.get(IN_MIDDLE)
-        if said is None:
+        """The number of operations for which an operation of @main stands, if layers are folded."""
+        position = op.ir.attributes.get(IN_MIDDLE)
+        if position is None:
             return 1.0
-        layer, number, missing = ir.DenseI64ArrayAttr(said)
+        layer, number, missing = ir.DenseI64ArrayAttr(position)
         for index, value in enumerate(op.results):
             self.in_layers[value] = layer, (number, index)
         return 1.0 + float(missing) / 2
@@ -334,21 +342,21 @@ class ValueTable:
     def _read_compute(self, op: Op, held: Axes, block: int, times: int) -> None:
         self.held[op.index] = held
         self.rule_number[op.index] = self._rules.of_op(op.info, op.ir)
-        use = self.place[op.index] = Consumer(self._order, block, times, op, copies=self._copies)
+        use = self.consumers[op.index] = Consumer(self._order, block, times, op, copies=self._copies)
         for value in dict.fromkeys(op.operands):
             self.uses[value].append(use)
         runs = tuple([self._loops.runs_with(self._home[value]) for value in op.operands])
         self.runs[op.index] = runs if any(count > 1 for count in runs) else ()
         if ANNOTATED not in op.ir.attributes and not is_taking_apart(op.ir):
             for value in op.results:
-                self.maker[value] = op
+                self.producer[value] = op
 
     def _read_regions(self, op: Op, held: Axes, block: int, times: int) -> None:
         is_loop = op.info.name == WHILE
         if ANNOTATED not in op.ir.attributes:
-            self.maker.update(dict.fromkeys(op.results, op))
+            self.producer.update(dict.fromkeys(op.results, op))
             if is_loop:
-                self.handed_on.update(_handed_on(op))
+                self.only_read.update(_only_read(op))
         if is_loop:
             self._want_alike(op.operands, op.results, block, times)
             times *= self._loops.enter(block, op.ir)
@@ -357,7 +365,7 @@ class ValueTable:
                 self._home[argument] = self._blocks
                 self.held_around[argument] = held
                 self.carried[argument] = result
-                self.names.setdefault(result, [result]).append(argument)
+                self.aliases.setdefault(result, [result]).append(argument)
             inside = self._blocks
             self._read(region, held, times)
             if not (is_loop and index == 0):
@@ -367,11 +375,11 @@ class ValueTable:
         bodies = [region.returned for region in op.regions[is_loop:]]
         for result, *returned in zip(op.results, *bodies, strict=True):
             if all(self._is_asked_for(value, self.sharding[result]) for value in returned):
-                self.maker.pop(result, None)
+                self.producer.pop(result, None)
 
     def _is_asked_for(self, value: int, sharding: TensorSharding) -> bool:
         """Whether a constraint gives this sharding to a value that a loop or branch returns."""
-        return value in self.same and value not in self.maker and self.sharding[value] == sharding
+        return value in self.constraint_uses and value not in self.producer and self.sharding[value] == sharding
 
     def _read_manual(self, op: Op, held: Axes, number: int, times: int) -> None:
         region, block = self.annotated.region(op), op.regions[0]
@@ -386,19 +394,19 @@ class ValueTable:
         self._want(block.returned, returned, inside, times)
 
     def _want(self, values: Iterable[int], needs: Iterable[TensorSharding | None], block: int, times: int) -> None:
-        """Record needs of values: a sharding, or only an even one."""
+        """Record uses of values with a sharding; with None, any even one."""
         self._order += 1
         for value, need in zip(values, needs, strict=True):
             like = value if need is None else -1
             self.uses[value].append(Consumer(self._order, block, times, None, value, need, like, self._copies))
 
     def _want_alike(self, values: Iterable[int], others: Iterable[int], block: int, times: int) -> None:
-        """Record that each value is needed with the sharding of another one."""
+        """Record uses of values with the shardings of other values."""
         self._order += 1
         for value, other in zip(values, others, strict=True):
-            place = Consumer(self._order, block, times, None, value, None, other, self._copies)
-            self.uses[value].append(place)
-            self.uses[other].append(place)
+            consumer = Consumer(self._order, block, times, None, value, None, other, self._copies)
+            self.uses[value].append(consumer)
+            self.uses[other].append(consumer)
 
 
 def _is_as_asked(sharding: TensorSharding, asked: TensorSharding) -> bool:
@@ -409,8 +417,8 @@ def _is_as_asked(sharding: TensorSharding, asked: TensorSharding) -> bool:
     return not overlap(sharding.used_axes(), asked.replicated)
 
 
-def _handed_on(loop: Op) -> list[int]:
-    """The results of a loop whose carries the body only reads."""
+def _only_read(loop: Op) -> list[int]:
+    """The results of a loop whose body only reads the carry."""
     body = loop.regions[-1]
     ends = zip(loop.results, body.arguments, body.returned, strict=True)
     return [result for result, argument, returned in ends if argument == returned]
