@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "words.md"
 FOLDERS = ("dialect", "python", "tools", "transforms")
 _OTHERS = {
-    "transforms/optimize/collective_matmul.py": {"_RingWay"},
     "transforms/reroll/fold.py": {"LEAST", "LEAST_ALIKE"},
     "transforms/reroll/layers.py": {"_MOST_TOGETHER"},
     "transforms/analysis/runs.py": {"LEAST_KEPT"},

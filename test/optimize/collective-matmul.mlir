@@ -44,7 +44,7 @@ module @sums_travel_while_the_next_part_is_computed attributes {gspmd.mesh = "<[
 // CHECK: "stablehlo.all_gather"
 module @what_several_products_need_is_gathered_once attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
   func.func public @main(%a: tensor<4x6xf32>, %b: tensor<6x5xf32>) -> (tensor<8x5xf32>, tensor<8x5xf32>) {
-    // expected-remark @+1 {{'stablehlo.all_gather' op is not overlapped with communication because 2 operations use what is gathered}}
+    // expected-remark @+1 {{'stablehlo.all_gather' op is not overlapped with communication because 2 operations use the gathered value}}
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<4x6xf32>) -> tensor<8x6xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<8x6xf32>, tensor<6x5xf32>) -> tensor<8x5xf32>
     %c = stablehlo.negate %b : tensor<6x5xf32>
@@ -61,7 +61,7 @@ module @shards_that_are_not_full_are_gathered_before attributes {gspmd.mesh = "<
   func.func public @main(%a: tensor<4x6xf32>, %b: tensor<6x5xf32>) -> tensor<7x5xf32> {
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<4x6xf32>) -> tensor<8x6xf32>
     %s = stablehlo.slice %0 [0:7, 0:6] : (tensor<8x6xf32>) -> tensor<7x6xf32>
-    // expected-remark @+1 {{'stablehlo.dot_general' op is not overlapped with communication because the last shard of its operand is not full}}
+    // expected-remark @+1 {{'stablehlo.dot_general' op is not overlapped with communication because the last shard of its operand has padding}}
     %1 = stablehlo.dot_general %s, %b, contracting_dims = [1] x [0] : (tensor<7x6xf32>, tensor<6x5xf32>) -> tensor<7x5xf32>
     return %1 : tensor<7x5xf32>
   }

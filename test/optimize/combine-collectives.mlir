@@ -35,7 +35,7 @@ module @what_needs_the_other_one_stays_after_it attributes {gspmd.mesh = "<[\22x
       stablehlo.return %s : tensor<f32>
     }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<8xf32>) -> tensor<8xf32>
     %w = stablehlo.sine %0 : tensor<8xf32>
-    // expected-remark @+1 {{'stablehlo.all_reduce' op is not combined with the ones before because it needs a result of these}}
+    // expected-remark @+1 {{'stablehlo.all_reduce' op is not combined with earlier ones because it depends on a result of these}}
     %1 = "stablehlo.all_reduce"(%w) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
     ^bb0(%l: tensor<f32>, %r: tensor<f32>):
       %s = stablehlo.add %l, %r : tensor<f32>
@@ -78,7 +78,7 @@ module @large_ones_stay_apart attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>
       %s = stablehlo.add %l, %r : tensor<f32>
       stablehlo.return %s : tensor<f32>
     }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<16384xf32>) -> tensor<16384xf32>
-    // expected-remark @+1 {{'stablehlo.all_reduce' op is not combined with the ones before because together they would have more than 65536 bytes}}
+    // expected-remark @+1 {{'stablehlo.all_reduce' op is not combined with earlier ones because together they would have more than 65536 bytes}}
     %1 = "stablehlo.all_reduce"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
     ^bb0(%l: tensor<f32>, %r: tensor<f32>):
       %s = stablehlo.add %l, %r : tensor<f32>
@@ -150,7 +150,7 @@ module @a_loop_does_not_wait attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>"
     } do {
       stablehlo.return %i : tensor<8xf32>
     }
-    // expected-remark @+1 {{'stablehlo.all_reduce' op is not combined with the ones before because a result of these is used before}}
+    // expected-remark @+1 {{'stablehlo.all_reduce' op is not combined with earlier ones because a result of these is used before it}}
     %3 = "stablehlo.all_reduce"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
     ^bb0(%l: tensor<f32>, %r: tensor<f32>):
       %s = stablehlo.add %l, %r : tensor<f32>

@@ -43,7 +43,7 @@ module @batches_are_cut_in_both_operands attributes {gspmd.mesh = "<[\22x\22=2, 
 module @products_before_hide_the_gather attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
   func.func public @main(%a: tensor<1024x4096xf32>, %b: tensor<8192x512xf32>, %c: tensor<8192x8192xf32>) -> (tensor<1024x512xf32>, tensor<8192x8192xf32>) {
     %d = stablehlo.dot_general %c, %c, contracting_dims = [1] x [0] : (tensor<8192x8192xf32>, tensor<8192x8192xf32>) -> tensor<8192x8192xf32>
-    // expected-remark@+1 {{is not gathered in pieces because products before those that need it take longer than it does}}
+    // expected-remark@+1 {{is not gathered in chunks because the products before its consumers take longer than the gather}}
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<1024x4096xf32>) -> tensor<1024x8192xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<1024x8192xf32>, tensor<8192x512xf32>) -> tensor<1024x512xf32>
     return %1, %d : tensor<1024x512xf32>, tensor<8192x8192xf32>
@@ -69,7 +69,7 @@ module @a_product_that_gives_the_operand_is_waited_for attributes {gspmd.mesh = 
 // CHECK-LABEL: module @products_that_sum_over_what_is_left
 module @products_that_sum_over_what_is_left attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
   func.func public @main(%a: tensor<1024x4096xf32>, %b: tensor<8192x512xf32>, %c: tensor<1024x512xf32>) -> (tensor<1024x512xf32>, tensor<8192x512xf32>) {
-    // expected-remark@+1 {{is not gathered in pieces because no other dimension that all products keep is a multiple of 2}}
+    // expected-remark@+1 {{is not gathered in chunks because no other dimension that all products keep is a multiple of 2}}
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<1024x4096xf32>) -> tensor<1024x8192xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<1024x8192xf32>, tensor<8192x512xf32>) -> tensor<1024x512xf32>
     %2 = stablehlo.dot_general %0, %c, contracting_dims = [0] x [0] : (tensor<1024x8192xf32>, tensor<1024x512xf32>) -> tensor<8192x512xf32>
@@ -82,7 +82,7 @@ module @products_that_sum_over_what_is_left attributes {gspmd.mesh = "<[\22x\22=
 // CHECK-LABEL: module @something_else_takes_all_of_it
 module @something_else_takes_all_of_it attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
   func.func public @main(%a: tensor<1024x4096xf32>, %b: tensor<8192x512xf32>) -> (tensor<1024x512xf32>, tensor<1024x8192xf32>) {
-    // expected-remark@+1 {{is not gathered in pieces because something else than one operand of a product uses all of it}}
+    // expected-remark@+1 {{is not gathered in chunks because not every use of it is one operand of a product in its block}}
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<1024x4096xf32>) -> tensor<1024x8192xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<1024x8192xf32>, tensor<8192x512xf32>) -> tensor<1024x512xf32>
     %2 = stablehlo.negate %0 : tensor<1024x8192xf32>
@@ -95,7 +95,7 @@ module @something_else_takes_all_of_it attributes {gspmd.mesh = "<[\22x\22=2, \2
 // CHECK-LABEL: module @small_gathers
 module @small_gathers attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
   func.func public @main(%a: tensor<4x6xf32>, %b: tensor<12x5xf32>) -> tensor<4x5xf32> {
-    // expected-remark@+1 {{is not gathered in pieces because 192 bytes are gathered, less than 1048576}}
+    // expected-remark@+1 {{is not gathered in chunks because 192 bytes are gathered, less than 1048576}}
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<4x6xf32>) -> tensor<4x12xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<4x12xf32>, tensor<12x5xf32>) -> tensor<4x5xf32>
     return %1 : tensor<4x5xf32>
@@ -107,7 +107,7 @@ module @small_gathers attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.
 // CHECK-LABEL: module @results_that_take_longer_to_put_together
 module @results_that_take_longer_to_put_together attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_partitions = 4 : i32} {
   func.func public @main(%a: tensor<8192x32xf32>, %b: tensor<64x32768xf32>) -> tensor<8192x32768xf32> {
-    // expected-remark-re@+1 {{is not gathered in pieces because putting results together takes {{.*}} us, {{.*}} us are gained}}
+    // expected-remark-re@+1 {{is not gathered in chunks because concatenating the results takes {{.*}} us, and chunks save {{.*}} us}}
     %0 = "stablehlo.all_gather"(%a) <{all_gather_dim = 1 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> {gspmd.axes = "\22y\22", gspmd.cause = "a gather"} : (tensor<8192x32xf32>) -> tensor<8192x64xf32>
     %1 = stablehlo.dot_general %0, %b, contracting_dims = [1] x [0] : (tensor<8192x64xf32>, tensor<64x32768xf32>) -> tensor<8192x32768xf32>
     return %1 : tensor<8192x32768xf32>

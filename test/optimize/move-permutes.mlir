@@ -45,7 +45,7 @@ module @what_is_used_after_the_loop_stays attributes {gspmd.mesh = "<[\22x\22=2,
       %j = stablehlo.add %i, %one : tensor<i32>
       %s = stablehlo.sine %x : tensor<8xf32>
       %y = stablehlo.add %t, %x : tensor<8xf32>
-      // expected-remark @+1 {{'stablehlo.collective_permute' op is not moved to the beginning of the loop because what it permutes is used after the loop}}
+      // expected-remark @+1 {{'stablehlo.collective_permute' op is not moved to the start of the loop because the permuted value is used after the loop}}
       %m = "stablehlo.collective_permute"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : tensor<4x2xi64>}> {gspmd.axes = "\22y\22", gspmd.cause = "a move"} : (tensor<8xf32>) -> tensor<8xf32>
       stablehlo.return %j, %m, %y : tensor<i32>, tensor<8xf32>, tensor<8xf32>
     }
@@ -71,7 +71,7 @@ module @what_not_all_receive_stays attributes {gspmd.mesh = "<[\22x\22=2, \22y\2
       %j = stablehlo.add %i, %one : tensor<i32>
       %s = stablehlo.sine %x : tensor<8xf32>
       %y = stablehlo.add %t, %x : tensor<8xf32>
-      // expected-remark @+1 {{'stablehlo.collective_permute' op is not moved to the beginning of the loop because some devices receive nothing, so that it cannot be undone before the loop}}
+      // expected-remark @+1 {{'stablehlo.collective_permute' op is not moved to the start of the loop because some devices receive nothing, so that it has no inverse before the loop}}
       %m = "stablehlo.collective_permute"(%s) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, source_target_pairs = dense<[[0, 1], [1, 2], [2, 3]]> : tensor<3x2xi64>}> {gspmd.axes = "\22y\22", gspmd.cause = "a move"} : (tensor<8xf32>) -> tensor<8xf32>
       stablehlo.return %j, %m, %y : tensor<i32>, tensor<8xf32>, tensor<8xf32>
     }

@@ -70,13 +70,13 @@ module @declined attributes {gspmd.mesh = "<[\22x\22=2, \22y\22=2]>", mhlo.num_p
       %s = stablehlo.add %l, %r : tensor<bf16>
       stablehlo.return %s : tensor<bf16>
     }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<1024x256xbf16>) -> tensor<1024x128xbf16>
-    // expected-remark @below {{is not kept a reduce-scatter by its layout because the compiler makes an all-reduce of every one of i32}}
+    // expected-remark @below {{is not kept a reduce-scatter by its layout because the compiler replaces every reduce-scatter of i32 by an all-reduce}}
     %1 = "stablehlo.reduce_scatter"(%b) <{channel_handle = #stablehlo.channel_handle<handle = 2, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, scatter_dimension = 1 : i64, use_global_device_ids}> ({
     ^bb0(%l: tensor<i32>, %r: tensor<i32>):
       %s = stablehlo.add %l, %r : tensor<i32>
       stablehlo.return %s : tensor<i32>
     }) {gspmd.axes = "\22y\22", gspmd.cause = "a sum"} : (tensor<1024x256xi32>) -> tensor<1024x128xi32>
-    // expected-remark @below {{is not kept a reduce-scatter by its layout because 128 elements make whole tiles in no order}}
+    // expected-remark @below {{is not kept a reduce-scatter by its layout because 128 elements fill whole tiles in no order of dimensions}}
     %2 = "stablehlo.reduce_scatter"(%c) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 1>, replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, scatter_dimension = 1 : i64, use_global_device_ids}> ({
     ^bb0(%l: tensor<bf16>, %r: tensor<bf16>):
       %s = stablehlo.add %l, %r : tensor<bf16>

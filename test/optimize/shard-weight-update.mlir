@@ -40,7 +40,7 @@ module @a_dimension_that_is_not_split_is_preferred {
 module @what_no_axis_divides_stays {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%m: tensor<7x6xf32>) -> tensor<7x6xf32> {
-    // expected-remark @+1 {{'stablehlo.add' op is an update that is not split over "x" because no dimension of 7x6 has shards that 4 divides}}
+    // expected-remark @+1 {{'stablehlo.add' op is an update that is not split over "x" because no dimension of 7x6 has shards whose size is a multiple of 4}}
     %0 = stablehlo.add %m, %m : tensor<7x6xf32>
     return %0 : tensor<7x6xf32>
   }
@@ -53,7 +53,7 @@ module @what_no_axis_divides_stays {
 module @what_is_split_over_the_axis_stays {
   sdy.mesh @mesh = <["x"=4]>
   func.func public @main(%m: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) -> tensor<8x8xf32> {
-    // expected-remark @+1 {{'stablehlo.add' op is an update that is not split over "x" because its weight is split over them already}}
+    // expected-remark @+1 {{'stablehlo.add' op is an update that is not split over "x" because its weight is already split over them}}
     %0 = stablehlo.add %m, %m : tensor<8x8xf32>
     return %0 : tensor<8x8xf32>
   }

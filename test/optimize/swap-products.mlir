@@ -52,7 +52,7 @@ module @what_no_order_of_the_operands_gives attributes {gspmd.mesh = "<[\22x\22=
       %s = stablehlo.add %l, %r : tensor<f32>
       stablehlo.return %s : tensor<f32>
     }) {gspmd.axes = "\22x\22", gspmd.cause = "a sum"} : (tensor<4x2x6xf32>) -> tensor<4x2x3xf32>
-    // expected-remark@+1 {{is not transposed before its sum is taken because the product in the other order has its dimensions otherwise}}
+    // expected-remark@+1 {{is not transposed before its sum is taken because swapping the operands does not give this order of dimensions}}
     %2 = stablehlo.transpose %1, dims = [0, 2, 1] : (tensor<4x2x3xf32>) -> tensor<4x3x2xf32>
     return %2 : tensor<4x3x2xf32>
   }
@@ -70,7 +70,7 @@ module @a_product_that_is_used_unreduced_too attributes {gspmd.mesh = "<[\22x\22
       %s = stablehlo.add %l, %r : tensor<f32>
       stablehlo.return %s : tensor<f32>
     }) {gspmd.axes = "\22x\22", gspmd.cause = "a sum"} : (tensor<4x6xf32>) -> tensor<4x3xf32>
-    // expected-remark@+1 {{is not transposed before its sum is taken because the product is used before the sum is taken, too}}
+    // expected-remark@+1 {{is not transposed before its sum is taken because the product is also used before its sum is taken}}
     %2 = stablehlo.transpose %1, dims = [1, 0] : (tensor<4x3xf32>) -> tensor<3x4xf32>
     return %2, %0 : tensor<3x4xf32>, tensor<4x6xf32>
   }

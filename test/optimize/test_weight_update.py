@@ -87,7 +87,7 @@ def test_nothing_more_is_sent_and_less_is_held(example: Any, config: Any) -> Non
 def test_axes_have_to_be_named() -> None:
     lowered = mlp.lower(mlp.Config(recipe="dp"), mesh())
     with pytest.raises(
-        gspmd.Error, match="pass 'gspmd-shard-weight-update' is given no axes; set update-axes= to some of x, y"
+        gspmd.Error, match="pass 'gspmd-shard-weight-update' has no axes; set update-axes= to some of x, y"
     ):
         partitioned(lowered, "gspmd-shard-weight-update,")
     with pytest.raises(gspmd.Error, match='has no axis "q"'):

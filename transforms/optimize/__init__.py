@@ -30,14 +30,14 @@ PASSES: tuple[type[CollectivePass], ...] = (
     ScatterWholeTiles,
     CombineCollectives,
 )
-"""Every pass on collectives, each of which can be run alone, in the order in which `gspmd-optimize` runs them."""
+"""The passes on collectives, in the order in which `gspmd-optimize` runs them. Each can also be run alone."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Optimize(Pass):
     """Merge equal operations, drop unused ones, and run the passes on collectives that always gain.
 
-    Merging and dropping are MLIR's own passes. What costs memory or time elsewhere is an option.
+    Merging and dropping work as in MLIR's own passes. Passes that cost memory or time elsewhere are options.
     """
 
     argument = "gspmd-optimize"
@@ -75,15 +75,15 @@ class Optimize(Pass):
             **dict.fromkeys((CollectiveMatmul, GatherInPieces, MovePermutes), self._overlaps),
             CombineCollectives: self.combine_bytes > 0,
         }
-        return [self._handing_on(each) for each in PASSES if wanted.get(each, True)]
+        return [self._with_options(each) for each in PASSES if wanted.get(each, True)]
 
     @property
     def _overlaps(self) -> bool:
-        """Whether communication is hidden behind dots: if nothing else is said, for a torus of TPUs."""
+        """Whether communication is hidden behind dots; by default, on a torus of TPUs."""
         return is_topology(self.target) if self.overlap is None else self.overlap
 
-    def _handing_on(self, declaration: type[CollectivePass]) -> CollectivePass:
-        """A pass with those of its options that this one has too."""
+    def _with_options(self, declaration: type[CollectivePass]) -> CollectivePass:
+        """A pass, with the values of the options that it shares with this one."""
         if declaration is CombineCollectives:
             return CombineCollectives(self.combine_bytes, self.combine_bytes)
         return declaration(**select_options(declaration, dataclasses.asdict(self)))

@@ -1,4 +1,4 @@
-"""Reductions and gathers over devices of several slices or hosts, in steps inside each and steps across."""
+"""Reductions and gathers over devices of several slices or hosts, with collectives inside each and across."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DIMENSION = {"reduce_scatter": "scatter_dimension", "all_gather": "all_gather_d
 
 @dataclasses.dataclass(frozen=True)
 class CollectByTiers(CollectivePass):
-    """Reduce and gather in two steps what crosses the network between slices or hosts: inside each of them, and across.
+    """Split collectives across the network between slices or hosts into collectives inside each of them and across.
 
-    A reduction is a reduce-scatter inside, after which each device has a part, and only that goes over the slow
-    network. An all-reduce then gathers the parts inside. A gather is one across of each device's own part, and then one
-    inside. That takes less time where the network is slow enough and the value large enough.
+    A reduction starts with a reduce-scatter inside, so that only one part per device goes over the slow network. An
+    all-reduce ends with an all-gather of the parts inside. A gather first gathers the parts of corresponding devices
+    across, and then gathers inside. This takes less time if the network is slow enough and the value large enough.
     """
 
     argument = "gspmd-collect-by-tiers"
@@ -52,9 +52,9 @@ class CollectByTiers(CollectivePass):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _InTiers:
-    """A collective over axes inside domains and outside.
+    """A collective over axes inside domains and axes across them.
 
-    `dim` is the dimension that is scattered or gathered inside; None where an all-reduce has none that divides.
+    `dim` is the dimension that is scattered or gathered inside; None if no dimension of an all-reduce divides evenly.
     """
 
     collective: LocalCollective
@@ -64,7 +64,7 @@ class _InTiers:
 
     @staticmethod
     def of(program: DeviceProgram, collective: LocalCollective, hardware: Hardware) -> _InTiers | None:
-        """What it is over; None for one that is inside or outside only, or whose groups are not known as axes."""
+        """The tiers of a collective; None if it has only one, or if its groups do not run along axes."""
         inside, outside = tiers(collective.axes, hardware)
         if not (inside and outside) or not program.is_along_axes(collective):
             return None
@@ -76,7 +76,7 @@ class _InTiers:
         return _InTiers(collective, inside, outside, collective.dimension(_DIMENSION[kind]))
 
     def seconds(self, hardware: Hardware) -> float:
-        """What its steps take together."""
+        """The seconds of its collectives together."""
         assert self.dim is not None
         whole, kind = self.collective.bytes, self.collective.kind
         moving_s = 2 * self.collective.whole_bytes / hardware.memory_bytes_per_s if self._moves else 0.0
@@ -89,7 +89,7 @@ class _InTiers:
         return found + (_seconds("all_gather", part, self.inside, hardware) if kind == "all_reduce" else moving_s)
 
     def emitted(self, emit: Emitter) -> Value:
-        """The result, by its steps."""
+        """The result, emitted with its collectives."""
         assert self.dim is not None
         value, dim, cause = self.collective.operand, self.dim, self.collective.cause
         if self.collective.kind == "all_reduce":
@@ -100,7 +100,7 @@ class _InTiers:
         return self._gathered(emit, dim) if self.collective.kind == "all_gather" else self._scattered(emit, dim)
 
     def _gathered(self, emit: Emitter, dim: int) -> Value:
-        """Both tiers are a dimension before the one that is gathered, and their parts are put in order behind."""
+        """Gather each tier along a new dimension before `dim`, then transpose the parts to their order."""
         value, cause = self.collective.operand, self.collective.cause
         before, behind = value.type.shape[:dim], value.type.shape[dim:]
         value = emit.reshape(value, (*before, *(1 for _ in self._tiers), *behind))
@@ -111,7 +111,7 @@ class _InTiers:
         return emit.reshape(_transposed(emit, value, dim, order), self.collective.result.type.shape)
 
     def _scattered(self, emit: Emitter, dim: int) -> Value:
-        """The same the other way round."""
+        """Transpose the parts to the order of the tiers, then scatter each tier along a dimension of its own."""
         value, cause, result = self.collective.operand, self.collective.cause, self.collective.result.type.shape
         before, behind = result[:dim], result[dim:]
         value = emit.reshape(value, (*before, *(part.size for part in self._in_order), *behind))
@@ -123,13 +123,13 @@ class _InTiers:
 
     @property
     def _in_order(self) -> Axes:
-        """The parts of either tier, in the order of the collective's axes."""
+        """The parts of both tiers, in the order of the collective's axes."""
         parts = (*self.inside, *self.outside)
         return tuple(part for axis in self.collective.axes for part in sorted(p for p in parts if p.overlaps(axis)))
 
     @property
     def _tiers(self) -> tuple[Axes, Axes]:
-        """First the one that the collective's axes begin with."""
+        """Both tiers, starting with the one of the collective's first axis."""
         is_outside_first = self._in_order[0] in self.outside
         return (self.outside, self.inside) if is_outside_first else (self.inside, self.outside)
 
@@ -139,7 +139,7 @@ class _InTiers:
 
     @property
     def _moves(self) -> bool:
-        """Whether parts that are sent together do not lie together."""
+        """Whether the parts of one message are not adjacent."""
         return self.collective.kind != "all_reduce" and self._in_order != self._by_tier
 
     @property
@@ -157,13 +157,13 @@ def _transposed(emit: Emitter, value: Value, dim: int, order: list[int]) -> Valu
 
 
 def _dim(type_: TensorType, inside: Axes, hardware: Hardware) -> int | None:
-    """A dimension to scatter over `inside`: of those that divide, the first along which compilers keep it."""
+    """The dimension to scatter over `inside`: one that divides evenly, preferably one along which compilers keep it."""
     dims = [dim for dim, n in enumerate(type_.shape) if n and n % size_of(inside) == 0]
     return min(dims, key=lambda dim: not _is_kept(type_, dim, inside, hardware), default=None)
 
 
 def _is_kept(type_: TensorType, dim: int, axes: Axes, hardware: Hardware) -> bool:
-    """Whether a reduce-scatter along a dimension stays one."""
+    """Whether the compiler keeps a reduce-scatter along a dimension."""
     shape = tuple(n // size_of(axes) if at == dim else n for at, n in enumerate(type_.shape))
     return stays_scatter(hardware.scatter_tiles, TensorType(shape, type_.element), dim)
 

@@ -1,4 +1,4 @@
-"""Collective matmul: dots that begin before all their operand has arrived, or send results while they go on.
+"""Collective matmul: dots that start before all of their operand has arrived, or send results while they run.
 
 Source: Wang et al., Overlap Communication with Dependent Computation via Decomposition (ASPLOS 2023); the looped einsum
 of arXiv 2105.04663, section 3.3.2.
@@ -26,31 +26,35 @@ from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, Loc
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
 
-_WORTH_IT = 0.97  # estimates are not better than that
-# What libtpu's estimates show of a dot in parts: for all of them 1.05 times as long as for the dot, and an operand that
-# was computed in the dot is written and read once more.
+_WORTH_IT = 0.97  # the accuracy of the estimates
+# By the estimates of libtpu, the parts of a dot together take 1.05 times as long as the dot, and an operand that was
+# fused into the dot is written and read once more.
 _PARTS = 1.05
 _WRITTEN = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveMatmul(CollectivePass):
-    """Turn a dot and the collective before or after it into steps that overlap: a collective matmul.
+    """Replace a dot and the collective before or after it by overlapping steps: a collective matmul.
 
-    The all-gather of an operand and the dot with it become dots with one shard each, while the next shard arrives from
-    a neighbour. A dot and the reduce-scatter of its result become dots for one shard of the result each, while the sums
-    for the shard before travel on.
+    The all-gather of an operand and its dot become one dot for each shard, during which the next shard arrives from a
+    neighbor. A dot and the reduce-scatter of its result become one dot for each shard of the result, during which the
+    sums of the previous shard move on.
     """
 
     argument = "gspmd-collective-matmul"
     summary = "Overlap the all-gather before a matmul, or the reduce-scatter after it, with the matmul"
-    details = ("Sums over gathered dimensions are added up in another order on every device.",)
+    details = ("Every device adds up sums over gathered dimensions in an order of its own.",)
 
-    matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered, for this")
-    bidirectional: bool | None = option(None, "let shards travel around the ring both ways, or never; else if faster")
-    ring_devices: int = option(0, "devices in the ring of a scatter; the rest is scattered after it; 0: fastest")
+    matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered")
+    bidirectional: bool | None = option(
+        None, "send shards around the ring in both directions (true), in one (false), or as is faster (default)"
+    )
+    ring_devices: int = option(
+        0, "devices in the ring of a scatter, whose result is then scattered over the others; 0: fastest"
+    )
     max_unrolled_steps: int = option(8, "rings of more devices become a while loop", most=MAX_UNROLLED)
-    use_cost_model: bool = option(True, "only where the steps together are estimated to be faster")
+    use_cost_model: bool = option(True, "only where the steps are estimated to be faster")
     target: str = option("", "hardware for which the gain is estimated: a name or a .toml file")
 
     def apply(self, program: DeviceProgram) -> None:
@@ -60,9 +64,9 @@ class CollectiveMatmul(CollectivePass):
         hardware = self._hardware(program, collectives) if self.use_cost_model else Hardware()
         for collective in collectives:
             found = _find(program, collective)
-            if found is None or (way := self._way(program, found, hardware)) is None:
+            if found is None or (plan := self._plan(program, found, hardware)) is None:
                 continue
-            steps = _Steps(program, found, way)
+            steps = _Steps(program, found, plan)
             if collective.kind == "all_gather":
                 found.dot.replace([steps.of_gather()])
                 collective.op.erase()
@@ -72,20 +76,20 @@ class CollectiveMatmul(CollectivePass):
             program.changed()
 
     def _hardware(self, program: DeviceProgram, collectives: list[LocalCollective]) -> Hardware:
-        """The hardware that the target is for the mesh.
+        """The hardware of the target for the mesh.
 
-        In a torus, it is as it is placed best for the collectives of the program, with candidates as they take least.
+        On a torus, the mesh is placed for the collectives of the program, each candidate in its fastest form.
         """
         assert program.mesh is not None
         if not is_machine(self.target):
             return read_hardware(self.target, program.mesh)
         undecided = {
-            collective.op: _PricedCandidate(found, self._ways(found), runs_of(collective.op))
+            collective.op: _PricedCandidate(found, self._plans(found), runs_of(collective.op))
             for collective in collectives
             if (found := _find(program, collective)) is not None and collective.whole_bytes >= self.matmul_min_bytes
         }
         if not undecided:
-            return Hardware()  # nobody asks
+            return Hardware()  # without candidates it is not used
         traffic = [
             Traffic(c.kind, c.bytes, c.axes or program.mesh.all_axes(), runs_of(c.op), c.reach)
             for c in program.collectives()
@@ -93,60 +97,62 @@ class CollectiveMatmul(CollectivePass):
         ]
         return placed_hardware(self.target, program.mesh, traffic, list(undecided.values()))[0]
 
-    def _ways(self, found: _Candidate) -> list[_RingWay]:
+    def _plans(self, found: _Candidate) -> list[_RingPlan]:
         directions = (False, True) if self.bidirectional is None else (self.bidirectional,)
         rings = found.rings()
         if self.ring_devices in rings:
             rings = [self.ring_devices]
-        return [_RingWay(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
+        return [_RingPlan(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
 
-    def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingWay | None:
-        """How a candidate is done in steps; None where it had better not."""
+    def _plan(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingPlan | None:
+        """The ring for a candidate; None if the candidate is declined."""
         moved = found.collective.whole_bytes
         if moved < self.matmul_min_bytes:
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
             return None
-        ways = self._ways(found)
+        plans = self._plans(found)
         if not self.use_cost_model:
-            return ways[0]
-        estimate = found.estimate(hardware, ways)
+            return plans[0]
+        estimate = found.estimate(hardware, plans)
         if not estimate.pays:
-            times = f"{estimate.steps_s * 1e6:.1f} us in steps, {estimate.apart_s * 1e6:.1f} us one after the other"
-            program.decline(found.dot, _WHAT, f"that would hardly be faster: {times}")
+            times = (
+                f"{estimate.steps_s * 1e6:.1f} us overlapped, {estimate.sequential_s * 1e6:.1f} us one after the other"
+            )
+            program.decline(found.dot, _WHAT, f"that is estimated to be hardly faster: {times}")
             return None
-        return estimate.way
+        return estimate.plan
 
 
 _WHAT = "overlapped with communication"
 
 
-class _RingWay(NamedTuple):
-    """Whether shards travel both ways round the ring, how many devices it has, and whether its steps are unrolled."""
+class _RingPlan(NamedTuple):
+    """A ring of devices: whether it sends in both directions, its size, and whether its steps are unrolled."""
 
-    both: bool
+    bidirectional: bool
     ring: int
     unrolled: bool
 
 
 class _Estimate(NamedTuple):
-    """Seconds in steps, in the way in which they are least, and of the collective and the dot one after the other."""
+    """The seconds of the fastest ring, and those of the collective and the dot one after the other."""
 
-    way: _RingWay
+    plan: _RingPlan
     steps_s: float
-    apart_s: float
+    sequential_s: float
 
     @property
     def pays(self) -> bool:
-        return self.steps_s <= _WORTH_IT * self.apart_s
+        return self.steps_s <= _WORTH_IT * self.sequential_s
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A dot and the collective that makes its operand `side` or takes its result.
+    """A dot and the collective that produces its operand `side` or consumes its result.
 
-    `cuts` is, by operand, the dimension that a step takes a part of; `result_dim` is that of the result, None where
-    steps are added up.
+    `cuts` is the dimension of each operand that a step slices; `result_dim` is that of the result, None if steps are
+    added up.
     """
 
     dot: Operation
@@ -161,55 +167,55 @@ class _Candidate:
         return max(operand, result) // min(operand, result)
 
     def rings(self) -> list[int]:
-        """How many devices a ring may have, the most first: for a scatter also the major part of its axes."""
+        """The possible sizes of a ring, the largest first. A scatter may use only the major part of its axes."""
         if self.collective.kind == "all_gather":
             return [self.devices]
         axes = self.collective.axes
         sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(axes, n)[0]) == n]
         return sizes[::-1]
 
-    def estimate(self, hardware: Hardware, ways: list[_RingWay]) -> _Estimate:
-        """How long it takes on this hardware in the best of these ways, and not in steps."""
+    def estimate(self, hardware: Hardware, plans: list[_RingPlan]) -> _Estimate:
+        """The seconds on this hardware with the best of these rings, and without a ring."""
         collective = self.collective
-        steps_s, way = min(((self._steps_s(hardware, way), way) for way in ways), key=lambda each: each[0])
+        steps_s, plan = min(((self._steps_s(hardware, plan), plan) for plan in plans), key=lambda each: each[0])
         moving_s = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
-        return _Estimate(way, steps_s, dot_seconds(self.dot, hardware) + moving_s)
+        return _Estimate(plan, steps_s, dot_seconds(self.dot, hardware) + moving_s)
 
-    def _steps_s(self, hardware: Hardware, way: _RingWay) -> float:
+    def _steps_s(self, hardware: Hardware, plan: _RingPlan) -> float:
         is_gather = self.collective.kind == "all_gather"
-        return self._gather_s(hardware, way.both) if is_gather else self._scatter_s(hardware, way)
+        return self._gather_s(hardware, plan.bidirectional) if is_gather else self._scatter_s(hardware, plan)
 
-    def _gather_s(self, hardware: Hardware, both_ways: bool) -> float:
-        waits = self.devices // 2 if both_ways else self.devices - 1
+    def _gather_s(self, hardware: Hardware, bidirectional: bool) -> float:
+        waits = self.devices // 2 if bidirectional else self.devices - 1
         collective = self.collective
         permute = collective_time("collective_permute", collective.bytes, self.devices, hardware, collective.axes)
         step = dot_seconds(self.dot, hardware) / self.devices
-        hidden = step * (self.devices - 1) / waits  # what is computed while one permute is on its way
+        hidden = step * (self.devices - 1) / waits  # the compute during one permute
         return step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
 
     def _copied_bytes(self) -> float:
-        """Bytes that steps read and write more often than the whole dot does."""
+        """The bytes that the steps read and write in addition to those of the whole dot."""
         whole = bytes_of(self.dot.results[0].type)
         return self._whole_bytes() * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
 
     def _whole_bytes(self) -> float:
-        """Bytes of the operands of which every step reads all."""
+        """The bytes of the operands that every step reads in full."""
         return sum(bytes_of(v.type) for v, dim in zip(self.dot.operands, self.cuts, strict=True) if dim is None)
 
-    def _scatter_s(self, hardware: Hardware, way: _RingWay) -> float:
-        """Seconds of dots for parts of the shards, each of which adds what arrived before it.
+    def _scatter_s(self, hardware: Hardware, plan: _RingPlan) -> float:
+        """The seconds of the dots for the shards of the result, each of which adds the sums that arrived.
 
-        A dot that adds waits for what it adds. So in a loop only the dot of the other half hides a permute, if there
-        are two; unrolled steps have the rest of the program to do meanwhile, as far as nothing is scattered after them.
-        What all steps read whole is written to memory before, in the order in which they read it.
+        A dot waits for the sums that it adds. So in a loop, only the dot of the other half hides a permute, if there
+        are two halves. Unrolled steps overlap with the rest of the program, unless another scatter follows. An operand
+        that all steps read in full is first written to memory in the order in which they read it.
         """
-        halves, others = 2 if way.both else 1, self.devices // way.ring
-        steps = halves * way.ring
-        over, rest = take(self.collective.axes, way.ring)
+        halves, others = 2 if plan.bidirectional else 1, self.devices // plan.ring
+        steps = halves * plan.ring
+        over, rest = take(self.collective.axes, plan.ring)
         sum_bytes = bytes_of(self.collective.result.type) * others
-        permute = collective_time("collective_permute", sum_bytes / halves, way.ring, hardware, over)
+        permute = collective_time("collective_permute", sum_bytes / halves, plan.ring, hardware, over)
         last = 0.0
-        if others > 1:  # the halves are joined for it, which reads and writes them
+        if others > 1:  # joining the halves for it reads and writes them
             last = collective_time("reduce_scatter", sum_bytes, others, hardware, rest)
             last += 2 * sum_bytes / hardware.memory_bytes_per_s
         whole_bytes, types = self._whole_bytes(), [value.type for value in (*self.dot.operands, self.dot.results[0])]
@@ -217,17 +223,17 @@ class _Candidate:
         step_flops_s = _PARTS * dot_seconds(self.dot, hardware) / steps
         dot = max(step_flops_s, step_bytes / hardware.memory_bytes_per_s)
         first = _WRITTEN * whole_bytes / hardware.memory_bytes_per_s + dot
-        if way.both:
+        if plan.bidirectional:
             return first + dot + permute + (steps - 2) * max(dot, permute) + last
-        return first + (steps - 1) * (max(dot, permute) if way.unrolled and others == 1 else dot + permute) + last
+        return first + (steps - 1) * (max(dot, permute) if plan.unrolled and others == 1 else dot + permute) + last
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _PricedCandidate:
-    """A candidate before it is known where the mesh lies."""
+    """A candidate, for the placement of the mesh."""
 
     candidate: _Candidate
-    ways: list[_RingWay]
+    plans: list[_RingPlan]
     runs: int
 
     @property
@@ -235,8 +241,8 @@ class _PricedCandidate:
         return self.candidate.collective.axes
 
     def time_s(self, hardware: Hardware) -> float:
-        estimate = self.candidate.estimate(hardware, self.ways)
-        return self.runs * (estimate.steps_s if estimate.pays else estimate.apart_s)
+        estimate = self.candidate.estimate(hardware, self.plans)
+        return self.runs * (estimate.steps_s if estimate.pays else estimate.sequential_s)
 
 
 def _find(program: DeviceProgram, collective: LocalCollective) -> _Candidate | None:
@@ -249,17 +255,17 @@ def _find_gathered(program: DeviceProgram, gather: LocalCollective) -> _Candidat
     if dot is None:
         using = gather.result.users
         if any(op.name == DOT for op in using):
-            program.decline(gather.op, _WHAT, f"{len(using)} operations use what is gathered")
+            program.decline(gather.op, _WHAT, f"{len(using)} operations use the gathered value")
         return None
     if dot.name == "stablehlo.slice":
         following = dot.results[0].only_user
         if following is not None and following.name == DOT:
-            program.decline(following, _WHAT, "the last shard of its operand is not full")
+            program.decline(following, _WHAT, "the last shard of its operand has padding")
         return None
     if dot.name != DOT or dot.block != gather.op.block or not program.is_along_axes(gather):
         return None
     if dot.operands[0] == dot.operands[1]:
-        program.decline(dot, _WHAT, "both its operands are the gathered one")
+        program.decline(dot, _WHAT, "both of its operands are the gathered value")
         return None
     side = 0 if dot.operands[0] == gather.result else 1
     dim = gather.dimension("all_gather_dim")
@@ -273,12 +279,12 @@ def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candid
     if dot is not None and dot.name == "stablehlo.pad":
         padded = dot.operands[0].op
         if padded is not None and padded.name == DOT:
-            program.decline(padded, _WHAT, "the last shard of its result is not full")
+            program.decline(padded, _WHAT, "the last shard of its result has padding")
         return None
     if dot is None or dot.name != DOT or not program.is_along_axes(scatter) or scatter.combiner != "add":
         return None
     if scatter.operand.only_user is None:
-        program.decline(dot, _WHAT, "its result is used whole, too")
+        program.decline(dot, _WHAT, "its unscattered result is also used")
         return None
     if dot.block != scatter.op.block:
         return None
@@ -289,13 +295,13 @@ def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candid
 class _Steps:
     """The steps of one candidate."""
 
-    def __init__(self, program: DeviceProgram, found: _Candidate, way: _RingWay) -> None:
+    def __init__(self, program: DeviceProgram, found: _Candidate, plan: _RingPlan) -> None:
         self._found = found
         before = found.dot if found.collective.kind == "all_gather" else found.collective.op
         self._emit: Emitter = program.emitter(before, found.dot.location)
-        over, self._rest = take(found.collective.axes, way.ring)
+        over, self._rest = take(found.collective.axes, plan.ring)
         self._ring = Ring(self._emit, over, found.collective.cause)
-        self._both_ways, self._unroll = way.both, way.unrolled
+        self._bidirectional, self._unroll = plan.bidirectional, plan.unrolled
 
     def _dot(self, left: Value, right: Value) -> Value:
         return product_of_parts(self._emit, self._found.dot, left, right)
@@ -303,11 +309,11 @@ class _Steps:
     # ---- all-gather, then dot ----
 
     def of_gather(self) -> Value:
-        """The result of the dot, from the shards of one operand as they come by."""
+        """The result of the dot, from the shards of one operand as they arrive."""
         emit, ring, count = self._emit, self._ring, self._ring.count
         result = emit.constant(self._found.dot.results[0].type, 0)
         mine = self._found.collective.operand
-        if not self._both_ways:
+        if not self._bidirectional:
 
             def step(number: int | Value, carried: list[Value]) -> list[Value]:
                 shard, made = carried
@@ -329,7 +335,7 @@ class _Steps:
         return result
 
     def _add(self, result: Value, shard: Value, step: int | Value, sign: int) -> Value:
-        """The result with what the shard of the device `sign * step` further gives."""
+        """The result, with the contribution of the shard of the device `sign * step` further along the ring."""
         found, emit = self._found, self._emit
         size = shard.type.shape[_known(found.cuts[found.side])]
         start = self._ring.start(step, sign, size)
@@ -345,21 +351,21 @@ class _Steps:
     # ---- dot, then reduce-scatter ----
 
     def of_scatter(self) -> Value:
-        """The shard of the sum, from sums that travel past all devices of the ring."""
+        """The shard of the sum. Sums move past all devices of the ring, and each device adds its summand."""
         emit, found, dim = self._emit, self._found, _known(self._found.result_dim)
         size = found.dot.results[0].type.shape[dim] // self._ring.count
-        if self._both_ways and size % 2 == 0:
-            halves = self._both(size, size // 2)
+        if self._bidirectional and size % 2 == 0:
+            halves = self._both_directions(size, size // 2)
             shape = found.dot.results[0].type.shape
             made = halves[0].type.of_shape((*shape[:dim], size, *shape[dim + 1 :]))
             sums = emit.op("stablehlo.concatenate", halves, [made], dimension=emit.i64(dim))
         else:
-            sums = self._one_way(size)
+            sums = self._one_direction(size)
         if not self._rest:
             return sums
         return emit.reduce_scatter(sums, dim, self._rest, "add", found.collective.cause)
 
-    def _one_way(self, size: int) -> Value:
+    def _one_direction(self, size: int) -> Value:
         emit, ring = self._emit, self._ring
 
         def step(number: int | Value, sums: list[Value]) -> list[Value]:
@@ -367,8 +373,8 @@ class _Steps:
 
         return ring.repeat(2, ring.count + 1, [self._part(1, 0, size, size, 1)], step, self._unroll)[0]
 
-    def _both(self, size: int, half: int) -> list[Value]:
-        """Both halves of a shard, whose sums travel in turn: one arrives while the dots for the other are done."""
+    def _both_directions(self, size: int, half: int) -> list[Value]:
+        """Both halves of a shard. Their sums move in turn: one half arrives during the dots of the other."""
         emit, ring = self._emit, self._ring
 
         def first(number: int | Value) -> Value:
@@ -388,7 +394,7 @@ class _Steps:
         return [emit.binary("add", ahead, first(ring.count)), behind]
 
     def _part(self, step: int | Value, begin: int, length: int, size: int, sign: int) -> Value:
-        """The dot for part of the shard of the device `sign * step` further."""
+        """The dot for part of the shard of the device `sign * step` further along the ring."""
         emit, found = self._emit, self._found
         start = self._ring.start(step, sign, size)
         if begin:

@@ -1,4 +1,4 @@
-"""Small collectives over the same devices combined into one, because latency is what they cost."""
+"""Small collectives over the same devices, whose cost is mostly latency, combined into one."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ _SHAPING = frozenset(
 class CombineCollectives(CollectivePass):
     """Combine small all-reduces, all-gathers or reduce-scatters over the same groups into one.
 
-    None of them needs another's result. The combined one stands where the last of them stood, and what uses its results
-    stands after it. An all-gather stands where the first of them stood, if all that must then come before it are
-    changes of shape.
+    None of them depends on another. The combined collective replaces the last of them, and the consumers of its results
+    move after it. An all-gather replaces the first of them instead, if the operations that must then move before it
+    only change shapes.
     """
 
     argument = "gspmd-combine-collectives"
     summary = "Combine small collectives over the same devices into one"
-    details = ("What is sent stays the same; the values are copied once more before and after.",)
+    details = ("The same bytes are sent; the values are copied once before and once after.",)
 
-    combine_up_to_bytes: int = option(64 << 10, "bytes of all values of a combined collective together, when whole")
-    combine_each_bytes: int = option(64 << 10, "larger values, when whole, are left alone")
-    combine_at_least: int = option(2, "fewer small collectives in a block are left alone")
+    combine_up_to_bytes: int = option(
+        64 << 10, "bytes of all values of a combined collective, before splitting or after gathering"
+    )
+    combine_each_bytes: int = option(64 << 10, "larger values, before splitting or after gathering, are not combined")
+    combine_at_least: int = option(2, "fewer small collectives in a block are not combined")
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
@@ -57,7 +59,7 @@ class CombineCollectives(CollectivePass):
 
 
 def _key(collective: LocalCollective) -> tuple[Hashable, ...] | None:
-    """What collectives that can be combined have in common; None for a reduction that is not understood."""
+    """A key that collectives which can be combined share; None for an unknown reduction."""
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
         return None
@@ -67,9 +69,9 @@ def _key(collective: LocalCollective) -> tuple[Hashable, ...] | None:
 
 @dataclasses.dataclass(slots=True)
 class _Batch:
-    """Collectives that can be one. `after` are the batches, as bits, whose results any of them needs.
+    """Collectives that can be combined. `after` are the batches, as bits, on which any of them depends.
 
-    `first`: all can stand where the first of them stands. `last`: nothing that has to stay where it is uses a result.
+    `first`: all can move to the first of them. `last`: every consumer of a result can move after the last of them.
     """
 
     number: int
@@ -81,13 +83,13 @@ class _Batch:
 
 
 class _Batches:
-    """What can be combined in one block: of each batch none may need, through whatever others, its own result."""
+    """The batches of one block. No batch may depend on its own results, not even through other batches."""
 
     def __init__(self, program: DeviceProgram, candidates: dict[Operation, LocalCollective], limit: int) -> None:
         self._program, self._candidates, self._limit = program, candidates, limit
         self._all: list[_Batch] = []
         self._open: dict[tuple[Hashable, ...], _Batch] = {}
-        self._needs: dict[Value, int] = {}  # the batches, as bits, that a value is computed from
+        self._needs: dict[Value, int] = {}  # the batches, as bits, from which a value is computed
 
     def of(self, block: Block) -> list[_Batch]:
         """The batches of more than one, in program order."""
@@ -105,7 +107,7 @@ class _Batches:
         return [batch for batch in self._all if len(batch.members) > 1]
 
     def _add(self, collective: LocalCollective, needs: int) -> int:
-        """Put the collective into a batch, and give what its result needs."""
+        """Add the collective to a batch; returns the batches from which its result is computed."""
         key = _key(collective)
         if key is None:
             return needs
@@ -113,7 +115,7 @@ class _Batches:
         refused = None if batch is None else self._refuses(batch, collective, needs)
         if batch is None or refused:
             if refused:
-                self._program.decline(collective.op, "combined with the ones before", refused)
+                self._program.decline(collective.op, "combined with earlier ones", refused)
             batch = self._open[key] = _Batch(len(self._all), collective.kind == "all_gather")
             self._all.append(batch)
         elif batch.first:
@@ -124,17 +126,17 @@ class _Batches:
         return needs | 1 << batch.number
 
     def _refuses(self, batch: _Batch, collective: LocalCollective, needs: int) -> str:
-        """Why the collective, which stands after the members, cannot join them; empty if it can."""
+        """Why the collective, which follows the members, cannot join them; empty if it can."""
         if batch.bytes + collective.whole_bytes > self._limit:
             return f"together they would have more than {self._limit} bytes"
         if self._closure(needs) >> batch.number & 1:
-            return "it needs a result of these"
+            return "it depends on a result of these"
         if not batch.last and not (batch.first and _comes_before(collective, batch.members[0].op)):
-            return "a result of these is used before"
+            return "a result of these is used before it"
         return ""
 
     def _closure(self, needs: int) -> int:
-        """These batches and all whose results they need."""
+        """These batches and all batches on which they depend."""
         found, new = 0, needs
         while new:
             found |= new
@@ -148,44 +150,44 @@ class _Batches:
             bits ^= lowest
 
     def _pin(self, needs: int) -> None:
-        """Something that stays where it is depends on these batches."""
+        """Note that an operation that cannot move depends on these batches."""
         for batch in self._of_bits(self._closure(needs)):
             batch.last = False
 
 
 def _comes_before(collective: LocalCollective, first: Operation) -> bool:
-    """Whether all that makes the operand, except changes of shape, stands before `first`."""
+    """Whether the producers of the operand precede `first`, except for changes of shape."""
     return all(op.name in _SHAPING for op in producers_after(collective.operand, first))
 
 
 def _combine(program: DeviceProgram, batch: _Batch) -> None:
     members = batch.members
-    standing = in_order(member.op for member in members)  # which making room for others may have changed
-    place = standing[0 if batch.first else -1]
-    if not _make_room(batch, place):
+    standing = in_order(member.op for member in members)  # making room for other batches may have changed the order
+    anchor = standing[0 if batch.first else -1]
+    if not _make_room(batch, anchor):
         return
     causes = dict.fromkeys(member.cause.text for member in members)
-    made = as_one(program.emitter(place), members, Cause("; ".join(causes), place.location))
+    made = as_one(program.emitter(anchor), members, Cause("; ".join(causes), anchor.location))
     for member, value in zip(members, made, strict=True):
         member.result.replace_all_uses_with(value)
         member.op.erase()
     program.changed()
 
 
-def _make_room(batch: _Batch, place: Operation) -> bool:
-    """Move what makes the operands before `place`, or what uses the results after it; whether all can be moved."""
+def _make_room(batch: _Batch, anchor: Operation) -> bool:
+    """Move producers of operands before `anchor`, or consumers of results after it; returns whether all can move."""
     if batch.first:
         moved: dict[Operation, None] = {}
         for member in batch.members:
-            moved |= producers_after(member.operand, place)
+            moved |= producers_after(member.operand, anchor)
     else:
-        moved = users_before([member.result for member in batch.members], place)
+        moved = users_before([member.result for member in batch.members], anchor)
     operations = in_order(moved)
     if not all(map(can_move, operations)):
         return False
     for op in operations if batch.first else reversed(operations):
         if batch.first:
-            op.move(Point.at(place))
+            op.move(Point.at(anchor))
         else:
-            op.move(Point.after(place))
+            op.move(Point.after(anchor))
     return True

@@ -1,4 +1,4 @@
-"""Collectives of one kind over the same devices, replaced by one of their concatenated operands."""
+"""Collectives of one kind over the same devices, replaced by one collective of their concatenated operands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def as_one(emit: CollectiveBuilder, members: Sequence[LocalCollective], cause: C
 
 
 def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Value:
-    """The operand as `[1, elements]`, or as `[devices, elements of a shard]` if it will be scattered."""
+    """The operand as `[1, elements]`, or as `[devices, elements of a shard]` for a reduce-scatter."""
     value = member.operand
     shape = value.type.shape
     if member.kind != "reduce_scatter":
@@ -46,7 +46,7 @@ def _row(emit: CollectiveBuilder, member: LocalCollective, count: int) -> Value:
 
 
 def _restore(emit: CollectiveBuilder, member: LocalCollective, part: Value, count: int) -> Value:
-    """From `[1, elements]`, or `[devices, elements]` if it was gathered, to the member's result."""
+    """The result of a member, from `[1, elements]`, or from `[devices, elements]` for an all-gather."""
     shape = member.result.type.shape
     if member.kind != "all_gather":
         return emit.reshape(part, shape)

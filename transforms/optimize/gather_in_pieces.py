@@ -1,4 +1,4 @@
-"""All-gathers in chunks before dots: the dot with the first chunk runs while the others are on their way."""
+"""Chunked all-gathers before dots: the dot with the first chunk runs while the others arrive."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, pr
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option, same_option
 
-_WHAT = "gathered in pieces"
+_WHAT = "gathered in chunks"
 _COUNTS = (2, 4, 8)
-"""The numbers of pieces that are looked at where none is asked for."""
+"""The numbers of chunks that are compared if the option gives none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GatherInPieces(CollectivePass):
-    """All-gather in chunks, with a dot for each, what no dot before it can hide.
+    """Split all-gathers that no earlier dot can hide into chunks, with a dot for each chunk.
 
-    Compilers that begin gathers early hide them behind dots that need not wait for them. Where these take less time
-    than the gather, it is done in chunks along another dimension: the first chunk is waited for, the others arrive
-    during the dots. All links stay in use, and no sum is split that was not before.
+    Compilers that start gathers early hide them behind dots that do not depend on them. If these dots take less time
+    than the gather, it is split along another dimension. The dots wait only for the first chunk; the others arrive
+    during the dots. All links stay in use, and no sum is split.
     """
 
     argument = "gspmd-gather-in-pieces"
-    summary = "All-gather what matmuls wait for in chunks, each with a matmul of its own"
+    summary = "Split all-gathers that matmuls wait for into chunks, each with a matmul of its own"
 
-    gather_pieces: int = option(0, "chunks of a gather; 0 for the number that is fastest", most=MAX_UNROLLED)
-    pieces_min_bytes: int = option(1 << 20, "smallest gathered value for this")
+    gather_pieces: int = option(0, "chunks of a gather; 0 for the fastest number", most=MAX_UNROLLED)
+    pieces_min_bytes: int = option(1 << 20, "smallest gathered value")
     use_cost_model: bool = same_option(CollectiveMatmul, "use_cost_model")
     target: str = same_option(CollectiveMatmul, "target")
 
@@ -53,85 +53,87 @@ class GatherInPieces(CollectivePass):
                 program.decline(gather.op, _WHAT, f"{whole:.0f} bytes are gathered, less than {self.pieces_min_bytes}")
                 continue
             counts = (self.gather_pieces,) if self.gather_pieces else _COUNTS
-            ways = {count: dim for count in counts if (dim := _free_dim(gather, products, count)) is not None}
-            if not ways:
+            dims = {count: dim for count in counts if (dim := _splittable_dim(gather, products, count)) is not None}
+            if not dims:
                 why = f"no other dimension that all products keep is a multiple of {counts[0]}"
                 program.decline(gather.op, _WHAT, why)
                 continue
-            pieces = self._fastest(program, gather, products, ways) if self.use_cost_model else min(ways)
-            if pieces > 1:
-                _split(program, gather, products, ways[pieces], pieces)
+            chunks = self._fastest(program, gather, products, dims) if self.use_cost_model else min(dims)
+            if chunks > 1:
+                _split(program, gather, products, dims[chunks], chunks)
 
     def _fastest(
         self, program: DeviceProgram, gather: LocalCollective, products: list[_Product], counts: Iterable[int]
     ) -> int:
-        """The number of pieces that gains most; 1 if none gains anything.
+        """The fastest number of chunks; 1 if chunks are not faster.
 
-        All pieces but the first arrive while there are dots with those before. Each has a latency of its own, and what
-        the dots give is put together in memory.
+        All chunks but the first arrive during dots with earlier chunks. Every chunk has a latency of its own, and the
+        results of the dots are concatenated in memory.
         """
         assert program.mesh is not None
         hardware = read_hardware(self.target, program.mesh)
         devices = round(bytes_of(gather.result.type) / gather.bytes)
 
-        def seconds(pieces: int) -> float:
-            return collective_time(gather.kind, gather.bytes / pieces, devices, hardware, gather.axes)
+        def seconds(chunks: int) -> float:
+            return collective_time(gather.kind, gather.bytes / chunks, devices, hardware, gather.axes)
 
         waiting = seconds(1) - _hidden_s(gather, products[0].dot, hardware)
         if waiting <= 0:
-            program.decline(gather.op, _WHAT, "products before those that need it take longer than it does")
+            program.decline(gather.op, _WHAT, "the products before its consumers take longer than the gather")
             return 1
         dots = sum(dot_seconds(product.dot, hardware) for product in products)
         joined = 2 * sum(bytes_of(p.dot.results[0].type) for p in products) / hardware.memory_bytes_per_s
         gains = {
-            pieces: min(waiting, dots) * (1 - 1 / pieces) - (pieces * seconds(pieces) - seconds(1)) for pieces in counts
+            chunks: min(waiting, dots) * (1 - 1 / chunks) - (chunks * seconds(chunks) - seconds(1)) for chunks in counts
         }
-        pieces = max(gains, key=gains.__getitem__)
-        if joined >= gains[pieces]:
-            times = f"putting results together takes {joined * 1e6:.1f} us, {gains[pieces] * 1e6:.1f} us are gained"
+        chunks = max(gains, key=gains.__getitem__)
+        if joined >= gains[chunks]:
+            times = (
+                f"concatenating the results takes {joined * 1e6:.1f} us, and chunks save {gains[chunks] * 1e6:.1f} us"
+            )
             program.decline(gather.op, _WHAT, times)
             return 1
-        return pieces
+        return chunks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Product:
-    """A dot with what is gathered as operand `side`."""
+    """A dot whose operand `side` is the gathered value."""
 
     dot: Operation
     side: int
     dims: ProductDims
 
     def of(self, dim: int) -> tuple[int | None, int | None]:
-        """The dimensions of the other operand and of the result that go with one of what is gathered."""
+        """The dimensions of the other operand and of the result that correspond to one of the gathered operand."""
         return self.dims.of_operand(self.side, dim)
 
 
 def _products_of(program: DeviceProgram, gather: LocalCollective) -> list[_Product]:
-    """The dots in the gather's block that use its result, in program order; none if anything else does."""
+    """The dots in the gather's block that use its result, in program order; none if there are other consumers."""
     using = gather.result.users
     dots = [op for op in using if op.name == DOT and op.block == gather.op.block]
     if not dots:
         return []
     if len(dots) < len(using) or any(dot.operands[0] == dot.operands[1] for dot in dots):
-        program.decline(gather.op, _WHAT, "something else than one operand of a product uses all of it")
+        program.decline(gather.op, _WHAT, "not every use of it is one operand of a product in its block")
         return []
     found = [_Product(dot, 0 if dot.operands[0] == gather.result else 1, ProductDims.of(dot)) for dot in dots]
     order = {op.results[0]: i for i, op in enumerate(gather.op.neighbours()) if op.name == DOT}
     return sorted(found, key=lambda product: order[product.dot.results[0]])
 
 
-def _free_dim(gather: LocalCollective, products: list[_Product], pieces: int) -> int | None:
-    """The most major dimension to cut, one that is neither gathered nor summed over by a dot; None if there is none."""
+def _splittable_dim(gather: LocalCollective, products: list[_Product], chunks: int) -> int | None:
+    """The most major dimension that is neither gathered nor contracted by a dot, and that divides evenly; else None."""
     gathered = gather.dimension("all_gather_dim")
     for dim, size in enumerate(gather.result.type.shape):
-        if dim != gathered and size and size % pieces == 0 and all(p.of(dim)[1] is not None for p in products):
+        if dim != gathered and size and size % chunks == 0 and all(p.of(dim)[1] is not None for p in products):
             return dim
     return None
 
 
 def _hidden_s(gather: LocalCollective, first: Operation, hardware: Hardware) -> float:
-    """Seconds of the dots before `first` that neither give the gather's operand nor need its result."""
+    """Seconds of the dots before `first`, except those that compute the operand of the gather."""
     before = []
     for op in gather.op.neighbours():
         if op == first:
@@ -146,7 +148,7 @@ def _hidden_s(gather: LocalCollective, first: Operation, hardware: Hardware) -> 
         if any(result in needed for result in op.results):
             continue
         if op.name == WHILE or _is_convolution(op):
-            return math.inf  # as long as any gather
+            return math.inf  # longer than any gather
         if op.name == DOT:
             seconds += dot_seconds(op, hardware)
     return seconds
@@ -161,13 +163,13 @@ def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Prod
     emit = program.emitter(gather.op)
     size = gather.operand.type.shape[dim] // count
     gathered, axes, cause = gather.dimension("all_gather_dim"), gather.axes, gather.cause
-    pieces = []
+    chunks = []
     for i in range(count):
         emit.location = gather.op.location
-        pieces.append(emit.all_gather(emit.slice_dim(gather.operand, dim, i * size, size), gathered, axes, cause))
+        chunks.append(emit.all_gather(emit.slice_dim(gather.operand, dim, i * size, size), gathered, axes, cause))
     for product in products:
         emit = program.emitter(product.dot, product.dot.location)
-        parts = [_part(emit, product, piece, dim, i * size) for i, piece in enumerate(pieces)]
+        parts = [_part(emit, product, chunk, dim, i * size) for i, chunk in enumerate(chunks)]
         result = product.dot.results[0].type
         joined = emit.op("stablehlo.concatenate", parts, [result], dimension=emit.i64(product.of(dim)[1] or 0))
         product.dot.results[0].replace_all_uses_with(joined)
@@ -176,10 +178,10 @@ def _split(program: DeviceProgram, gather: LocalCollective, products: list[_Prod
     program.changed()
 
 
-def _part(emit: Emitter, product: _Product, piece: Value, dim: int, start: int) -> Value:
-    """The dot with one chunk, which begins at `start` of the dimension that is cut."""
+def _part(emit: Emitter, product: _Product, chunk: Value, dim: int, start: int) -> Value:
+    """The dot with one chunk, which starts at `start` of the split dimension."""
     other, (other_dim, _) = product.dot.operands[1 - product.side], product.of(dim)
     if other_dim is not None:
-        other = emit.slice_dim(other, other_dim, start, piece.type.shape[dim])
-    left, right = (piece, other) if product.side == 0 else (other, piece)
+        other = emit.slice_dim(other, other_dim, start, chunk.type.shape[dim])
+    left, right = (chunk, other) if product.side == 0 else (other, chunk)
     return product_of_parts(emit, product.dot, left, right)

@@ -1,4 +1,4 @@
-"""Equal collectives of one value, merged: MLIR's own passes do not touch operations that communicate."""
+"""Merge equal collectives of one value. MLIR's own passes do not touch operations that communicate."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NOT_COMPARED = {"channel_handle", AXES, CAUSE}
 
 @dataclasses.dataclass(frozen=True)
 class MergeCollectives(CollectivePass):
-    """Replace a collective that repeats one before it by the result of that one.
+    """Replace a collective that repeats an earlier one by the result of the earlier one.
 
-    The two have the same operand, or reshapes of one value that move no data. One gather then serves all that use it.
+    Both have the same operand, or reshapes of one value that move no data. One gather then serves all consumers.
     Collectives without users are dropped.
     """
 
@@ -38,7 +38,7 @@ class MergeCollectives(CollectivePass):
             program.tidy()
 
     def _round(self, program: DeviceProgram) -> None:
-        """One walk; what becomes equal only by what is merged here is left to the next."""
+        """One walk. Collectives that become equal by merging others are merged in the next walk."""
         known: dict[tuple[Hashable, ...], list[Operation]] = {}
         collectives = program.collectives()
         sources = [_source(program, collective.operand) for collective in collectives]
@@ -60,7 +60,7 @@ class MergeCollectives(CollectivePass):
 
 
 def _key(program: DeviceProgram, collective: LocalCollective) -> tuple[Hashable, ...] | None:
-    """What equal collectives have in common, None for a reduction that is not understood."""
+    """A key that equal collectives share; None for an unknown reduction."""
     reducing = collective.kind in ("all_reduce", "reduce_scatter")
     combiner = collective.combiner if reducing else ""
     if combiner is None:
@@ -70,19 +70,19 @@ def _key(program: DeviceProgram, collective: LocalCollective) -> tuple[Hashable,
     )
     value = collective.operand
     if collective.kind in ("all_reduce", "collective_permute"):
-        # These do not care for the shape: equal up to a reshape, they move equal bytes.
+        # These do not depend on the shape: operands that are equal up to a reshape give equal bytes.
         return collective.kind, combiner, attributes, _source(program, value)
     if collective.kind == "all_gather":
         attributes = tuple(pair for pair in attributes if pair[0] != "all_gather_dim")
         shape = value.type.shape
         dim = collective.dimension("all_gather_dim")
-        # Gathered shards follow each other after the elements before the dimension.
+        # Shards are concatenated within each index of the dimensions before the gathered one.
         return collective.kind, attributes, _source(program, value), math.prod(shape[:dim])
     return collective.kind, combiner, attributes, program.before_loop(value), collective.result.type
 
 
 def _source(program: DeviceProgram, value: Value) -> Value:
-    """The value before reshapes, and before loops that carry it unchanged."""
+    """The value before reshapes and before loops that carry it unchanged."""
     value = program.before_loop(value)
     op = value.op
     while op is not None and op.name == "stablehlo.reshape":
@@ -92,7 +92,7 @@ def _source(program: DeviceProgram, value: Value) -> Value:
 
 
 def _dominates(first: Operation, second: Operation) -> bool:
-    """Whether `first`, which stands before `second`, has been executed wherever `second` is."""
+    """Whether `first`, which precedes `second`, dominates it."""
     block = first.block
     op: Operation | None = second
     while op is not None:

@@ -1,4 +1,4 @@
-"""What stands where in a block: what would have to move with an operation, and whether it can."""
+"""The order of operations in a block: which operations have to move along with one, and whether they can."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gspmd.transforms.ops import traits_of_op
 
 
 def can_move(op: Operation) -> bool:
-    """Whether the operation can stand later in its block: nothing but its operands says when it runs."""
+    """Whether the operation can move later in its block: only its operands determine when it runs."""
     return traits_of_op(op).pure
 
 
 def used(op: Operation) -> Iterator[Value]:
-    """The values that an operation uses, also those used inside it."""
+    """The values that an operation or its regions use."""
     yield from op.operands
     for region in op.regions:
         for inner in region:
@@ -22,7 +22,7 @@ def used(op: Operation) -> Iterator[Value]:
 
 
 def producers_after(value: Value, first: Operation) -> dict[Operation, None]:
-    """The operations that make the value and stand after `first` in its block."""
+    """The operations after `first` in its block from which the value is computed."""
     found: dict[Operation, None] = {}
     stack = [value]
     while stack:
@@ -35,7 +35,7 @@ def producers_after(value: Value, first: Operation) -> dict[Operation, None]:
 
 
 def users_before(values: Sequence[Value], last: Operation) -> dict[Operation, None]:
-    """The operations before `last` in its block that use the values, or what is computed from them."""
+    """The operations before `last` in its block that depend on the values, directly or through others."""
     block = last.neighbours()
     found: dict[Operation, None] = {}
     stack = [*values]
@@ -49,7 +49,7 @@ def users_before(values: Sequence[Value], last: Operation) -> dict[Operation, No
 
 
 def in_order(operations: Iterable[Operation]) -> list[Operation]:
-    """Operations of one block as they stand in it."""
+    """Operations of one block, in program order."""
 
     ops = list(operations)
     if ops and ops[0].block is not None:

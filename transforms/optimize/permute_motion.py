@@ -1,4 +1,4 @@
-"""Permutes at the end of a loop's body, moved to its beginning, where they overlap with what does not need them."""
+"""Move permutes from the end of a loop's body to its start, where they overlap with independent compute."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, Loc
 
 @dataclasses.dataclass(frozen=True)
 class MovePermutes(CollectivePass):
-    """Permute what a loop carries when the next iteration begins instead of when this one ends.
+    """Permute a loop carry at the start of the next iteration instead of at the end of this one.
 
-    Before the loop the initial value is permuted backwards, which is one permute more. None is added after it, so the
-    value must not be used there.
+    Before the loop, an additional permute applies the inverse to the initial value. No permute is added after the loop,
+    so the carry must not be used there.
     """
 
     argument = "gspmd-move-permutes"
-    summary = "Move permutes from the end of a loop's body to its beginning"
+    summary = "Move permutes from the end of a loop's body to its start"
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
@@ -34,7 +34,7 @@ class MovePermutes(CollectivePass):
                     continue
                 why = _reason_against(program, loop, index, permute)
                 if why:
-                    program.decline(permute.op, "moved to the beginning of the loop", why)
+                    program.decline(permute.op, "moved to the start of the loop", why)
                 else:
                     _move(program, loop, last, index, permute)
 
@@ -42,11 +42,11 @@ class MovePermutes(CollectivePass):
 def _reason_against(program: DeviceProgram, loop: Operation, index: int, permute: LocalCollective) -> str:
     devices = program.mesh.size if program.mesh else 0
     if loop.results[index].is_used:
-        return "what it permutes is used after the loop"
+        return "the permuted value is used after the loop"
     if loop.regions[0].arguments[index].is_used:
         return "the loop's condition depends on it"
     if len(permute.pairs) < devices:
-        return "some devices receive nothing, so that it cannot be undone before the loop"
+        return "some devices receive nothing, so that it has no inverse before the loop"
     if len(permute.result.uses()) > 1:
         return "the loop carries its result more than once"
     return ""

@@ -1,4 +1,4 @@
-"""What the compiler of a platform leaves undone on collectives, done before it gets a program."""
+"""Optimizations of collectives that the compiler of a platform lacks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from gspmd.transforms.optimize.combine import CombineCollectives
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 
 _MISSING: dict[str, tuple[CollectivePass, ...]] = {
-    # XLA for CPUs combines all-reduces only, and that saves nothing: its devices meet for each of the operands. To meet
-    # takes them some 100 us, in which each copies many times 4 KiB; more than these would hold memory. XLA takes twice
-    # as long to compile what cuts and joins the values, so programs with few of them are left alone.
+    # XLA for CPUs combines only all-reduces, which saves nothing: its devices synchronize for each operand. That takes
+    # about 100 us, in which a device copies many times 4 KiB; larger values would take memory. The slices and
+    # concatenations double the compile time of XLA, so programs with few small collectives are not changed.
     "cpu": (CombineCollectives(combine_up_to_bytes=1 << 16, combine_each_bytes=1 << 12, combine_at_least=64),),
 }
 
 
 def prepare(module: Operation, platform: str) -> None:
-    """Do in place, on a partitioned module, what the compiler of a JAX platform leaves undone."""
+    """Optimize a partitioned module in place, where the compiler of a JAX platform does not."""
     passes = _MISSING.get(platform, ())
     program = DeviceProgram(module, tell=False)
     for pass_ in passes:

@@ -1,4 +1,4 @@
-"""Dots: which of their dimensions is which, how long they take, and the same dot of parts of the operands."""
+"""Dots: the kinds of their dimensions, their time, and the same dot of slices of the operands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOT = "stablehlo.dot_general"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProductDims:
-    """What dimension of a dot is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
+    """The kinds of a dot's dimensions: pairs of lhs and rhs dimensions, and the free dimensions of each operand."""
 
     batch: tuple[tuple[int, int], ...]
     contracting: tuple[tuple[int, int], ...]
@@ -36,7 +36,7 @@ class ProductDims:
         return cls(batch, contracting, (free[0], free[1]))
 
     def of_operand(self, side: int, dim: int) -> tuple[int | None, int | None]:
-        """The dimension of the other operand and that of the result that go with one of an operand's."""
+        """The dimensions of the other operand and of the result that correspond to a dimension of an operand."""
         for index, pair in enumerate(self.batch):
             if pair[side] == dim:
                 return pair[1 - side], index
@@ -47,7 +47,7 @@ class ProductDims:
         return None, before + self.free[side].index(dim)
 
     def of_result(self, dim: int) -> tuple[int | None, int | None]:
-        """The dimensions of both operands that a dimension of the result comes from."""
+        """The dimensions of both operands that correspond to a dimension of the result."""
         if dim < len(self.batch):
             return self.batch[dim]
         dim -= len(self.batch)
@@ -57,7 +57,7 @@ class ProductDims:
 
     @property
     def swap(self) -> tuple[int, ...]:
-        """The permutation of the result that multiplying in the other order is."""
+        """The permutation of the result that swapping the operands causes."""
         batch, left, right = len(self.batch), len(self.free[0]), len(self.free[1])
         return (*range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left))
 
@@ -69,7 +69,7 @@ def dot_seconds(dot: Operation, hardware: Hardware) -> float:
 
 
 def product_of_parts(emit: Emitter, dot: Operation, left: Value, right: Value) -> Value:
-    """The same dot of other operands, which are parts of its own."""
+    """The same dot of slices of its operands."""
     dims = ProductDims.of(dot)
     shapes = [left.type.shape, right.type.shape]
     shape = [shapes[0][pair[0]] for pair in dims.batch]

@@ -1,4 +1,4 @@
-"""The program of one device as the passes here see it: its collectives, and how to build others."""
+"""The program of one device for the passes of this folder: its collectives, and a builder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMES = {f"stablehlo.{kind}": kind for kind in KINDS}
 
 
 class LocalCollective:
-    """One collective operation with one operand, whose attributes are read when asked for."""
+    """A collective operation with one operand; its attributes are read on demand."""
 
     __slots__ = ("_mesh", "attributes", "kind", "op")
 
@@ -56,17 +56,17 @@ class LocalCollective:
 
     @property
     def axes(self) -> Axes:
-        """The mesh axes it runs over, in the order of its groups; none where that is unknown."""
+        """The mesh axes it runs over, in the order of its groups; empty if unknown."""
         return () if self._mesh is None else axes_of(self.attributes, self._mesh) or ()
 
     @property
     def cause(self) -> Cause:
-        said = self.attributes[CAUSE] if CAUSE in self.attributes else None  # noqa: SIM401
-        return Cause(text_of(said), self.op.location)
+        text = self.attributes[CAUSE] if CAUSE in self.attributes else None  # noqa: SIM401
+        return Cause(text_of(text), self.op.location)
 
     @property
     def groups(self) -> ir.Attribute:
-        """The attribute that says which partitions are connected."""
+        """The replica groups."""
         permute = self.kind == "collective_permute"
         return self.attributes["source_target_pairs" if permute else "replica_groups"]
 
@@ -77,7 +77,7 @@ class LocalCollective:
 
     @property
     def reach(self) -> int:
-        """How far the messages of a permute go along an axis; 1 for other kinds."""
+        """The largest distance of a permute's messages along an axis; 1 for other kinds."""
         if self.kind != "collective_permute" or self._mesh is None:
             return 1
         return reach_of(self._mesh, pairs_of(self.op))
@@ -87,7 +87,7 @@ class LocalCollective:
 
     @property
     def combiner(self) -> str | None:
-        """What a reduction combines with, None where that is no single operation on both values."""
+        """The combiner of a reduction; None if it is not a single operation on both values."""
         block = self.op.regions[0]
         operations = list(block)
         if len(operations) != 2 or list(operations[1].operands) != [operations[0].results[0]]:
@@ -103,7 +103,7 @@ class LocalCollective:
 
     @property
     def whole_bytes(self) -> float:
-        """Bytes of what is gathered or reduced, before or after it is split."""
+        """Bytes of the whole gathered or reduced value, not those of a shard."""
         return max(self.bytes, bytes_of(self.result.type))
 
 
@@ -114,7 +114,7 @@ class _Found(NamedTuple):
 
 
 class DeviceProgram:
-    """A module after `gspmd-localize`. `tell`: whether to say why a candidate is left as it is."""
+    """A module after `gspmd-localize`. `tell`: whether remarks say why candidates are declined."""
 
     def __init__(self, module: Operation, tell: bool = True) -> None:
         self.module = module
@@ -128,11 +128,11 @@ class DeviceProgram:
         self._told: set[tuple[Operation, str]] = set()
 
     def collectives(self, *kinds: str) -> list[LocalCollective]:
-        """Those of these kinds (all if none is named) with one operand, in program order."""
+        """The collectives of these kinds (of all kinds if none is given) with one operand, in program order."""
         return [c for c in self._find().collectives if not kinds or c.kind in kinds]
 
     def loops(self) -> list[Operation]:
-        """The while loops, outer ones before those inside them."""
+        """The while loops, outer loops first."""
         return self._find().loops
 
     def transposes(self) -> list[Operation]:
@@ -154,9 +154,9 @@ class DeviceProgram:
         return self._found
 
     def before_loop(self, value: Value) -> Value:
-        """The value before a loop of an argument that the loop carries unchanged; any other value itself.
+        """The initial value of a loop argument that the loop carries unchanged; for other values, the value itself.
 
-        Arguments are those of the loop's body or condition. Loops around loops are followed outwards.
+        Arguments are those of the loop's body or condition. In nested loops, it is the value before the outermost one.
         """
         while isinstance(value.owner, Block):
             loop = value.owner.owner
@@ -172,19 +172,19 @@ class DeviceProgram:
         return value
 
     def changed(self) -> None:
-        """Note that the program has changed, so that what was found in it is looked for again."""
+        """Note that the program has changed; everything found in it is searched again."""
         self.changes += 1
         self._found = None
         self._unchanged = {}
 
     def decline(self, op: Operation, what: str, why: str) -> None:
-        """Tell the user why something that looks possible is not done: `is not <what> because <why>`."""
+        """Tell the user why a rewrite that seems possible is not done: `is not <what> because <why>`."""
         if self.tell and (op, why) not in self._told:
             self._told.add((op, why))
             remark(op, f"is not {what} because {why}")
 
     def emitter(self, before: Operation, location: Location | None = None) -> Emitter:
-        """A builder of operations before `before`, on channels that no other collective has."""
+        """A builder of operations before `before`, with unused channels for collectives."""
         if self._emit is None:
             assert self.mesh is not None
             limit = 0 if _names_axes(self._find()[0]) else 64
@@ -196,7 +196,7 @@ class DeviceProgram:
         return self._emit
 
     def is_along_axes(self, collective: LocalCollective) -> bool:
-        """Whether the groups are those of its axes, in their order; collectives of users may name others."""
+        """Whether the groups are those of its axes, in their order. Collectives that the user wrote may have others."""
         axes = collective.axes
         if not axes or self.mesh is None or collective.kind == "collective_permute":
             return False
@@ -214,11 +214,11 @@ class DeviceProgram:
 
     @functools.cached_property
     def _meshes(self) -> dict[str, Mesh]:
-        """Those that groups name; there may be one for each order of the devices."""
+        """The meshes that groups name; there may be one for each device order."""
         return codec_of(self.module).meshes
 
     def finish(self) -> None:
-        """Erase what helped to build; to be called when a pass is done."""
+        """Erase helper operations of the builder, at the end of a pass."""
         if self._emit is not None:
             self._emit.finish()
             self._emit = None
@@ -232,13 +232,13 @@ class DeviceProgram:
 
 
 def _names_axes(collectives: list[LocalCollective]) -> bool:
-    """Whether groups are given by mesh axes, as the first that has groups shows."""
+    """Whether groups are given by mesh axes, judged by the first collective that has groups."""
     grouped = next((c for c in collectives if c.kind != "collective_permute"), None)
     return grouped is not None and names_axes(grouped.groups)
 
 
 def _mesh_of(module: Operation) -> Mesh | None:
-    """The mesh of a partitioned module, under the name that groups know it by; without one, groups spell it out."""
+    """The mesh of a partitioned module, with the name that groups use; if it has none, groups have the mesh inline."""
     if MESH not in module.attributes:
         return None
     mesh = parse_mesh(required_text(module.attributes, MESH), "")
@@ -261,7 +261,7 @@ class CollectivePass(Pass):
 
     @abc.abstractmethod
     def apply(self, program: DeviceProgram) -> None:
-        """Transform the program. Equal operations and unused ones may stay, but for unused collectives."""
+        """Transform the program. Equal and unused operations may remain, but no unused collectives."""
 
 
 # ---- values -------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Gathered values that are not kept for later uses, but gathered again, where keeping them takes too much memory."""
+"""Gather values again for later uses if keeping them takes too much memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gspmd.transforms.passes import option
 
 @dataclasses.dataclass(frozen=True)
 class Regather(CollectivePass):
-    """Gather again, where it is used later, what would take too much memory to keep until then.
+    """Gather values again before later uses if keeping them would take too much memory.
 
-    Where the results of gathers that a block keeps between two uses are more than `keep_gathered_bytes`, those needed
-    last are not kept.
+    If the gathered values that a block keeps between two uses exceed `keep_gathered_bytes`, the ones needed last are
+    gathered again.
     """
 
     argument = "gspmd-regather"
-    summary = "Gather again what would take too much memory to keep for later uses"
-    details = ("More is sent, and less is held: gathers move back and forth between this and gspmd-merge-collectives.",)
+    summary = "Gather values again if keeping them for later uses would take too much memory"
+    details = ("This sends more and saves memory. It undoes merges of gathers by gspmd-merge-collectives.",)
 
     keep_gathered_bytes: int = option(0, "gathered bytes that a device may keep for later uses; 0 for any number")
 
@@ -41,10 +41,10 @@ class Regather(CollectivePass):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Gap:
-    """A gather's result, of `bytes`, is not used after operation `begin` of the block and before `end`.
+    """A gap between uses of a gather's result of size `bytes`: operations after number `begin` and before `end`.
 
-    `later` are the uses from there on, each an operation and the number of an operand; `user` is operation `end`, the
-    last of whose other operands is `waited`, None if there is none.
+    `later` are the uses from `end` on, each an operation and the number of an operand. `user` is operation `end`, and
+    `waited` is the last of its other operands, or None.
     """
 
     gather: LocalCollective
@@ -57,36 +57,36 @@ class _Gap:
 
 
 def _gaps(block: Block, gathers: list[LocalCollective]) -> list[_Gap]:
-    """Where gathered values wait to be used again, in program order."""
+    """The gaps between uses of gathered values, in program order."""
     operations = list(block)
-    places = {value: place for place, op in enumerate(operations) for value in op.results}
+    numbers = {value: number for number, op in enumerate(operations) for value in op.results}
     found = []
     for gather in gathers:
         uses = []
         for use in gather.result.uses():
             op = use.op
-            uses.append((_place_of(op.within(block), operations, places), op, use.position))
+            uses.append((_number_of(op.within(block), operations, numbers), op, use.position))
         uses.sort(key=lambda use: (use[0], use[2]))
         size = bytes_of(gather.result.type)
         for index in range(1, len(uses)):
             begin, end = uses[index - 1][0], uses[index][0]
             if end > begin + 1:
                 later = tuple((op, number) for _, op, number in uses[index:])
-                others = [value for value in operations[end].operands if value != gather.result and value in places]
-                waited = max(others, key=lambda value: places[value], default=None)
+                others = [value for value in operations[end].operands if value != gather.result and value in numbers]
+                waited = max(others, key=lambda value: numbers[value], default=None)
                 found.append(_Gap(gather, size, begin, end, operations[end], later, waited))
     return sorted(found, key=lambda gap: gap.begin)
 
 
-def _place_of(op: Operation, operations: list[Operation], places: dict[Value, int]) -> int:
-    """Where an operation stands in its block."""
+def _number_of(op: Operation, operations: list[Operation], numbers: dict[Value, int]) -> int:
+    """The number of an operation in its block."""
     if len(op.results):
-        return places[op.results[0]]
-    return next(place for place, other in enumerate(operations) if other == op)
+        return numbers[op.results[0]]
+    return next(number for number, other in enumerate(operations) if other == op)
 
 
 def _dropped(gaps: list[_Gap], allowed_bytes: int) -> list[_Gap]:
-    """The gaps over which values are not kept: of those open at once the ones that end last, as far as it takes."""
+    """The gaps in which values are not kept: of overlapping gaps those that end last, until the rest fits."""
     dropped: list[_Gap] = []
     kept: list[_Gap] = []
     for gap in gaps:
@@ -94,16 +94,16 @@ def _dropped(gaps: list[_Gap], allowed_bytes: int) -> list[_Gap]:
         kept.sort(key=lambda other: other.end)
         while sum(other.bytes for other in kept) > allowed_bytes:
             dropped.append(kept.pop())
-    # From the last gap of a gather to its first: each leaves what is used before to those before it.
+    # From the last gap of a gather to its first, because a gap changes only the uses after it.
     return sorted(dropped, key=lambda gap: -gap.end)
 
 
 def _gather_again(program: DeviceProgram, gap: _Gap) -> None:
-    """A gather of its own for the uses after a gap, held back until the operation there has its other operands."""
+    """Emit a gather for the uses after a gap, with a barrier until the other operands of the first user are there."""
     emit = program.emitter(gap.user, gap.gather.op.location)
-    held = [gap.gather.operand, *([] if gap.waited is None else [gap.waited])]
-    types = [value.type for value in held]
-    value = emit.ops("stablehlo.optimization_barrier", held, types)[0]
+    operands = [gap.gather.operand, *([] if gap.waited is None else [gap.waited])]
+    types = [value.type for value in operands]
+    value = emit.ops("stablehlo.optimization_barrier", operands, types)[0]
     copy = gap.gather.op.clone().insert(emit.point)
     copy.operands[0] = value
     copy.attributes["channel_handle"] = emit.next_channel()

@@ -1,4 +1,4 @@
-"""Rings of devices: shards that travel from neighbour to neighbour, in steps that are unrolled or looped."""
+"""Rings of devices: shards move from neighbor to neighbor, in unrolled steps or in a loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gspmd.transforms.ir.types import TensorType
 
 
 class Ring:
-    """The devices along `axes`, each with its index among them; other axes have rings of their own."""
+    """The devices along `axes`, with their indices; there is one ring for each position along the other axes."""
 
     def __init__(self, emit: Emitter, axes: Axes, cause: Cause) -> None:
         self.emit = emit
@@ -25,7 +25,7 @@ class Ring:
         self._groups = replica_groups(emit.mesh, axes)
 
     def shift(self, value: Value, by: int) -> Value:
-        """What the device with this one's index plus `by` has."""
+        """The value of the device `by` further along the ring."""
         pairs = np.stack([np.roll(self._groups, -by, axis=1).reshape(-1), self._groups.reshape(-1)], axis=1)
         location = self.emit.location
         moved = self.emit.collective_permute(value, pairs, self._axes, self._cause)
@@ -33,7 +33,7 @@ class Ring:
         return moved
 
     def start(self, step: int | Value, sign: int, size: int) -> Value:
-        """Where the shard of the device `sign * step` further begins, in shards of `size`: a scalar.
+        """The start of the shard of the device `sign * step` further along the ring, for shards of `size`: a scalar.
 
         `step` is a number from 0 to the number of devices, or a value of that range.
         """
@@ -49,7 +49,7 @@ class Ring:
         return emit.binary("multiply", index, emit.constant(INDEX, size))
 
     def repeat(self, first: int, last: int, carried: Sequence[Value], body: Step, unroll: bool) -> list[Value]:
-        """Do `body` for every step from `first` to below `last`, which gives the new values of what is carried."""
+        """Run `body` for every step from `first` to below `last`; it returns the new values of the carries."""
         if unroll or last - first < 2:
             values = list(carried)
             for step in range(first, last):
@@ -79,7 +79,7 @@ Step = Callable[[int | Value, list[Value]], list[Value]]
 
 
 def cut(emit: Emitter, value: Value, dim: int, start: Value, size: int) -> Value:
-    """`size` elements of one dimension from `start` on."""
+    """Slice `size` elements of a dimension from `start` on."""
     type_ = value.type
     zero = emit.constant(INDEX, 0)
     shape = tuple(size if d == dim else n for d, n in enumerate(type_.shape))
@@ -90,7 +90,7 @@ def cut(emit: Emitter, value: Value, dim: int, start: Value, size: int) -> Value
 
 
 def paste(emit: Emitter, whole: Value, part: Value, dim: int, start: Value) -> Value:
-    """`whole` with `part` at `start` of one dimension."""
+    """Update `whole` with `part` at `start` of a dimension."""
     type_ = whole.type
     zero = emit.constant(INDEX, 0)
     starts = [start if d == dim else zero for d in range(type_.rank)]

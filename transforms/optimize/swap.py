@@ -1,4 +1,4 @@
-"""Dots that are transposed, or whose reduce-scattered sums are, with their operands in the other order instead."""
+"""Swap the operands of dots whose results, or reduce-scattered sums, are transposed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SCATTER = "stablehlo.reduce_scatter"
 
 @dataclasses.dataclass(frozen=True)
 class SwapProducts(CollectivePass):
-    """Compute a transposed dot in the other order, also where its sum is reduce-scattered in between.
+    """Swap the operands of a transposed dot, also if its sum is reduce-scattered before the transpose.
 
-    Gradients of weights are transposed dots. With a reduce-scatter in between, or a batch of one, compilers do not see
-    that the dot in the other order needs no transpose, and lay out what follows, loops and results included, otherwise
-    than it comes in. An all-reduce takes values in any layout: there the transpose costs nothing.
+    Gradients of weights are transposed dots. With a reduce-scatter in between, or a batch of one, compilers do not
+    notice that swapped operands need no transpose. They then choose other layouts for all consumers, loops and results
+    included. An all-reduce accepts any layout, so a transpose after it costs nothing.
     """
 
     argument = "gspmd-swap-products"
-    summary = "Swap the operands of matmuls whose result is transposed, also behind a reduce-scatter"
+    summary = "Swap the operands of matmuls whose result is transposed, also after a reduce-scatter"
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
@@ -42,20 +42,20 @@ class SwapProducts(CollectivePass):
             dims = ProductDims.of(dot)
             if integers(transpose.attributes["permutation"]) != dims.swap:
                 self._decline(
-                    program, scatter, transpose, "the product in the other order has its dimensions otherwise"
+                    program, scatter, transpose, "swapping the operands does not give this order of dimensions"
                 )
             elif dot.results[0].only_user is None:
-                self._decline(program, scatter, transpose, "the product is used before the sum is taken, too")
+                self._decline(program, scatter, transpose, "the product is also used before its sum is taken")
             elif "algorithm" in dot.attributes:
                 self._decline(
-                    program, scatter, transpose, "the product's algorithm is one for its operands in this order"
+                    program, scatter, transpose, "the algorithm of the product depends on the order of its operands"
                 )
             elif scatter is None or (scatter.combiner is not None and program.is_along_axes(scatter)):
                 _swap(program, dot, dims, scatter, transpose)
 
     @staticmethod
     def _decline(program: DeviceProgram, scatter: LocalCollective | None, transpose: Operation, why: str) -> None:
-        """Without a sum in between, compilers do what can be done."""
+        """Remark on a declined swap; without a reduce-scatter, compilers swap on their own."""
         if scatter is not None:
             program.decline(transpose, "transposed before its sum is taken", why)
 
@@ -76,7 +76,7 @@ def _swap(
 
 
 def _swapped(emit: Emitter, dot: Operation, dims: ProductDims) -> Value:
-    """The dot with its operands in the other order."""
+    """The dot with its operands swapped."""
     left, right = dot.operands
     numbers = stablehlo.DotDimensionNumbers.get(
         lhs_batching_dimensions=[b for _, b in dims.batch],

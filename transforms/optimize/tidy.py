@@ -1,8 +1,7 @@
-"""Equal operations merged, unused ones dropped.
+"""Merge equal operations, and drop unused ones.
 
-As in MLIR's `cse`: an operation that computes its results and no more is the same as an earlier one that is seen from
-where it stands and has the same name, operands, attributes and types, and the same regions. Operands that may change
-places may do so here, too.
+As in MLIR's `cse`, an operation without side effects is equal to an earlier one in scope with the same name, operands,
+attributes, types and regions. Here, commutative operations may also have their operands in another order.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _Scope: TypeAlias = dict[tuple[Hashable, ...], list[Operation]]
 
 
 def tidy(top: Operation) -> None:
-    """Merge and drop in everything inside an operation."""
+    """Merge and drop operations inside an operation."""
     tidier = _Tidier()
     for region in top.regions:
         tidier.block(region, [])
@@ -33,7 +32,7 @@ class _Tidier:
         self._commuting: dict[str, bool] = {}
 
     def block(self, block: Block, seen: list[_Scope]) -> None:
-        """`seen` are the operations that may be used here, those of outer blocks first."""
+        """Tidy a block. `seen` are the operations in scope, those of outer blocks first."""
         own: _Scope = {}
         scopes = [*seen, own]
         last = None if block.owner is not None and block.owner.name == _MODULE else block.last
@@ -51,14 +50,14 @@ class _Tidier:
             if plain:
                 self._merge(op, scopes, own)
         left = None if last is None else last.previous
-        while left is not None:  # what only unused ones used
+        while left is not None:  # dropping an operation may leave its operands unused
             before = left.previous
             if left.results and not is_used(left) and self._plain.has(left):
                 left.erase()
             left = before
 
     def _merge(self, op: Operation, scopes: list[_Scope], own: _Scope) -> None:
-        """Let an earlier operation that is the same take this one's place, if there is one."""
+        """Replace an operation by an equal earlier one, if there is one."""
         operands = op.operands
         key: tuple[Hashable, ...]
         if not operands:
@@ -69,7 +68,7 @@ class _Tidier:
             key = (op.name, *operands)
         for scope in scopes:
             for known in scope.get(key, ()):
-                if _says_the_same(op, known, {}):
+                if _are_equal(op, known, {}):
                     op.replace(known.results)
                     return
         own.setdefault(key, []).append(op)
@@ -81,10 +80,10 @@ class _Tidier:
         return known
 
 
-def _says_the_same(op: Operation, other: Operation, inside: dict[Value, Value]) -> bool:
+def _are_equal(op: Operation, other: Operation, inside: dict[Value, Value]) -> bool:
     """Whether two operations of the same name and operands have the same attributes, types and regions.
 
-    `inside` are the values of their regions, those of the second by those of the first.
+    `inside` maps the values of the regions of the first to those of the second.
     """
     if len(op.results) != len(other.results) or len(op.regions) != len(other.regions):
         return False
@@ -104,7 +103,7 @@ def _regions_equal(region: Block, other: Block, inside: dict[Value, Value]) -> b
         operands = [inside.get(value, value) for value in op.operands]
         if op.name != twin.name or not _match(operands, list(twin.operands), traits_of_op(op).commutes):
             return False
-        if not _says_the_same(op, twin, inside):
+        if not _are_equal(op, twin, inside):
             return False
         inside.update(zip(op.results, twin.results, strict=True))
     return True

@@ -1,4 +1,4 @@
-"""The update of weights that every device holds, computed in shards: each device updates its part and gathers the rest.
+"""The update of replicated weights, computed in shards: each device updates its shard, and gathers the others.
 
 Source: Xu et al., Automatic Cross-Replica Sharding of Weight Update in Data-Parallel Training (arXiv 2004.13336).
 """
@@ -32,9 +32,9 @@ _ALIAS = "tf.aliasing_output"
 class ShardWeightUpdate(Pass):
     """Split the update of weights and the optimizer's state over data-parallel axes.
 
-    Runs after `gspmd-ingest`. An argument is updated if the result that takes its place is computed from it by
-    elementwise operations. What else such operations alone use is the optimizer's state: it is split at the boundary of
-    the program, too. Weights enter and leave as they did.
+    Runs after `gspmd-ingest`. An argument is updated if the result that replaces it is computed from it by elementwise
+    operations. Other arguments that only such operations use are the optimizer's state, which is split at the boundary
+    of the program, too. Weights keep their shardings there.
     """
 
     argument = "gspmd-shard-weight-update"
@@ -52,7 +52,7 @@ class ShardWeightUpdate(Pass):
         annotated = AnnotatedModule(module)
         if not self.update_axes:
             known = ", ".join(name for name, _ in annotated.mesh.axes)
-            raise UsageError(f"pass '{self.argument}' is given no axes", hint=f"set update-axes= to some of {known}")
+            raise UsageError(f"pass '{self.argument}' has no axes", hint=f"set update-axes= to some of {known}")
         axes = tuple(annotated.mesh.axis(name) for name in self.update_axes)
         _Update(annotated, canonical(axes), self.update_min_bytes).run()
 
@@ -67,7 +67,7 @@ class _Updated:
 
 
 class _Update:
-    """One program, its arguments, and what is said of them."""
+    """The update in one program, with the shardings of its arguments and results."""
 
     def __init__(self, annotated: AnnotatedModule, axes: Axes, min_bytes: int) -> None:
         self._annotated = annotated
@@ -94,7 +94,7 @@ class _Update:
         self._write(arguments, results)
 
     def _pairs(self) -> Iterable[tuple[int, int]]:
-        """Arguments and the results that take their places: by donation, else by position and type."""
+        """Pairs of arguments and the results that replace them: by donation, else by position and type."""
         types = [value.type for value in self._last.operands]
         attributes = self._annotated.function.attributes
         entries = list(attributes["arg_attrs"]) if "arg_attrs" in attributes else []
@@ -123,19 +123,19 @@ class _Update:
         return _Updated(argument, result, frozenset(chain)) if reached and chain else None
 
     def _split(self, updated: _Updated, type_: TensorType, before: TensorSharding) -> TensorSharding | None:
-        """The sharding with the axes on the largest dimension that they divide, one that is whole if there is one."""
+        """The sharding with the axes added to the largest dimension that they divide, preferably an unsplit one."""
         op = self._last.operands[updated.result].maker
         if bytes_of(type_) < self._min_bytes:
             return None
         axes = tuple(axis for axis in self._axes if not overlap(before.used_axes(), (axis,)))
         if not axes:
-            self._decline(op, "its weight is split over them already")
+            self._decline(op, "its weight is already split over them")
             return None
         count, counts = size_of(axes), before.shard_counts()
         able = [dim for dim, n in enumerate(type_.shape) if n % (counts[dim] * count) == 0]
         if not able:
             shape = "x".join(map(str, type_.shape))
-            self._decline(op, f"no dimension of {shape} has shards that {count} divides")
+            self._decline(op, f"no dimension of {shape} has shards whose size is a multiple of {count}")
             return None
         best = max(able, key=lambda dim: (counts[dim] == 1, type_.shape[dim] // counts[dim]))
         dims = tuple(canonical(mine + axes) if dim == best else mine for dim, mine in enumerate(before.dim_axes()))
@@ -153,7 +153,7 @@ class _Update:
         self._last.operands[updated.result] = constraint.result
 
     def _write(self, arguments: list[TensorSharding | None], results: list[TensorSharding | None]) -> None:
-        """Write the shardings of arguments and results; entries that are None stay as they are."""
+        """Write the shardings of arguments and results; None keeps the present one."""
         context = self._annotated.codec.context
         attributes = self._annotated.function.attributes
         for name, shardings in (("arg_attrs", arguments), ("res_attrs", results)):

@@ -1,4 +1,4 @@
-"""Reduce-scatters that a compiler would make all-reduces, laid out in memory so that they stay what they are."""
+"""Choose layouts with which a compiler does not replace reduce-scatters by all-reduces."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _WHAT = "kept a reduce-scatter by its layout"
 
 @dataclasses.dataclass(frozen=True)
 class ScatterWholeTiles(CollectivePass):
-    """Lay out what is reduce-scattered so that every device is left with whole tiles of the memory.
+    """Lay out reduce-scattered values such that the shards consist of whole memory tiles.
 
-    The compilers of some targets keep a reduce-scatter only then, and make an all-reduce of any other, which sends
-    twice as much. Dimensions lie in tiles by their order in memory, and another order may have whole tiles where the
-    usual one has not. Products write their results in any order; any other value is copied, which takes less time than
+    The compilers of some targets keep only such reduce-scatters, and replace others by all-reduces, which send twice as
+    much. The order of dimensions in memory determines the tiles, and another order may have whole tiles if the default
+    one has not. Products write their results in any order. Any other value is copied, which takes less time than
     sending it over the links of these targets.
     """
 
     argument = "gspmd-scatter-whole-tiles"
-    summary = "Lay out reduce-scattered values so that the compiler does not make all-reduces of them"
+    summary = "Lay out reduce-scattered values so that the compiler keeps the reduce-scatters"
 
-    tiles_min_bytes: int = option(1 << 20, "smallest value to be scattered for this")
+    tiles_min_bytes: int = option(1 << 20, "smallest value to be scattered")
     target: str = same_option(CollectiveMatmul, "target")
 
     def apply(self, program: DeviceProgram) -> None:
@@ -39,16 +39,20 @@ class ScatterWholeTiles(CollectivePass):
             return
         for scatter in program.collectives("reduce_scatter"):
             if size_of(scatter.axes) == program.mesh.size:
-                continue  # a sum over all devices, for which the shape of the torus decides, and not the layout
+                continue  # over all devices, the shape of the torus decides, not the layout
             type_, dim = scatter.result.type, scatter.dimension("scatter_dimension")
             if type_.element not in tiles.last:
-                program.decline(scatter.op, _WHAT, f"the compiler makes an all-reduce of every one of {type_.element}")
+                program.decline(
+                    scatter.op, _WHAT, f"the compiler replaces every reduce-scatter of {type_.element} by an all-reduce"
+                )
                 continue
             if _leaves_tiles(tiles, type_.element, type_.shape[dim], type_.rank - 1 - dim):
                 continue
             order = _order_of_tiles(tiles, type_.element, type_.shape, dim)
             if order is None:
-                program.decline(scatter.op, _WHAT, f"{type_.shape[dim]} elements make whole tiles in no order")
+                program.decline(
+                    scatter.op, _WHAT, f"{type_.shape[dim]} elements fill whole tiles in no order of dimensions"
+                )
             elif scatter.bytes < self.tiles_min_bytes:
                 why = f"{scatter.bytes:.0f} bytes are scattered, less than {self.tiles_min_bytes}"
                 program.decline(scatter.op, _WHAT, why)
@@ -57,7 +61,7 @@ class ScatterWholeTiles(CollectivePass):
 
 
 def stays_scatter(tiles: ScatterTiles | None, shard: TensorType, dim: int) -> bool:
-    """Whether a reduce-scatter along a dimension that leaves a device with such a shard stays one, in some layout."""
+    """Whether the compiler keeps a reduce-scatter along a dimension with this shard, in some layout."""
     if tiles is None:
         return True
     if shard.element not in tiles.last:
@@ -66,16 +70,16 @@ def stays_scatter(tiles: ScatterTiles | None, shard: TensorType, dim: int) -> bo
     return whole or _order_of_tiles(tiles, shard.element, shard.shape, dim) is not None
 
 
-def _leaves_tiles(tiles: ScatterTiles, element: str, count: int, place: int) -> bool:
-    """Whether so many elements are whole tiles along the dimension at this place in memory, 0 for the last one."""
-    multiple = (tiles.last[element], tiles.rows)[place] if place < 2 else 1
+def _leaves_tiles(tiles: ScatterTiles, element: str, count: int, level: int) -> bool:
+    """Whether `count` elements fill whole tiles along the dimension at a level of the memory order, 0 for the last."""
+    multiple = (tiles.last[element], tiles.rows)[level] if level < 2 else 1
     return count % multiple == 0
 
 
 def _order_of_tiles(tiles: ScatterTiles, element: str, shape: tuple[int, ...], dim: int) -> tuple[int, ...] | None:
-    """The dimensions in an order in memory in which dimension `dim` of a shard has whole tiles, None if there is none.
+    """An order of the dimensions in memory in which dimension `dim` of a shard has whole tiles; None if there is none.
 
-    The last dimension fills rows of tiles and the one before it their columns, as far as there is something to fill.
+    The last dimension fills the rows of tiles, and the one before it their columns.
     """
     others = [other for other in range(len(shape)) if other != dim]
     if not others or shape[others[-1]] < tiles.lanes:
