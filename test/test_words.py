@@ -12,11 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "words.md"
 FOLDERS = ("dialect", "python", "tools", "transforms")
-_OTHERS = {
-    "transforms/reroll/fold.py": {"LEAST", "LEAST_ALIKE"},
-    "transforms/reroll/layers.py": {"_MOST_TOGETHER"},
-    "transforms/analysis/runs.py": {"LEAST_KEPT"},
-}
+_OTHERS = {}
 """Names that still use an excluded word."""
 
 

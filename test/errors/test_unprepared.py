@@ -129,17 +129,20 @@ def _module(name: str) -> ir.Module:
         (
             "a constraint",
             "gspmd-localize",
-            "-:4:8: error: 'sdy.sharding_constraint' op asks for a sharding; run gspmd-re",
+            "-:4:8: error: 'sdy.sharding_constraint' op requires a sharding; run gspmd-re",
         ),
         (
             "another sharding",
             "gspmd-localize",
-            "-:4:8: error: 'stablehlo.tanh' op cannot make [{}, {}] of [{\"x\"}, {}]; run gspmd-reshard first",
+            "-:4:8: error: 'stablehlo.tanh' op cannot produce [{}, {}] from [{\"x\"}, {}]; run gspmd-reshard first",
         ),
         (
             "axes of one size",
             "gspmd-localize",
-            '-:6:8: error: \'stablehlo.add\' op cannot make [{"x"}, {}] of [{"x"}, {}], [{"y"}, {}]; run gspmd-reshard',
+            (
+                '-:6:8: error: \'stablehlo.add\' op cannot produce [{"x"}, {}] from [{"x"}, {}], '
+                '[{"y"}, {}]; run gspmd-reshard'
+            ),
         ),
         (
             "nothing",

@@ -75,7 +75,7 @@ func.func @main(%a: tensor<8x8xf32>, %t: !stablehlo.token) -> (tensor<8x8xf32>, 
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> tensor<8x8xf32> {
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {?}]>] out_shardings=[<@mesh, [{"x"}, {?}]>] manual_axes={"x"} (%b: tensor<4x8xf32>) {
-    // expected-remark @+1 {{calls 'kernel', which has no sharding rule, so 2 devices along the free axes "y" compute it alike, and each sends 64 bytes for its operands (and 1 more like it)}}
+    // expected-remark @+1 {{calls 'kernel', which has no sharding rule, so 2 devices along the free axes "y" repeat it, and each sends 64 bytes for its operands (and 1 more equal calls)}}
     %1 = stablehlo.custom_call @kernel(%b) {has_side_effect = true} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     %2 = stablehlo.custom_call @kernel(%1) {has_side_effect = true} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     sdy.return %2 : tensor<4x8xf32>
@@ -109,7 +109,7 @@ func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"},
 sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) -> tensor<8x8xf32> {
   %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}, {?}]>] out_shardings=[<@mesh, [{"x"}, {?}]>] manual_axes={"x"} (%b: tensor<4x8xf32>) {
-    // expected-remark @+1 {{calls 'tpu_custom_call', a kernel compiled for the shapes that it is given, so 2 devices along the free axes "y" compute it alike, and each sends 64 bytes for its operands}}
+    // expected-remark @+1 {{calls 'tpu_custom_call', a kernel compiled for the shapes that it is given, so 2 devices along the free axes "y" repeat it, and each sends 64 bytes for its operands}}
     %1 = stablehlo.custom_call @tpu_custom_call(%b) {sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=4, j=8}, custom>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     sdy.return %1 : tensor<4x8xf32>
   } : (tensor<8x8xf32>) -> tensor<8x8xf32>

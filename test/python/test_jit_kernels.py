@@ -144,7 +144,7 @@ def test_devices_along_free_axes_compute_a_kernel_alike() -> None:
     partitioned, said = heard(lambda: lowered.partitioned)
     assert len(said) == 1
     assert "calls 'lapack_spotrf_ffi', which has no sharding rule" in said[0]
-    assert '2 devices along the free axes "y" compute it alike, and each sends 144 bytes' in said[0]
+    assert '2 devices along the free axes "y" repeat it, and each sends 144 bytes' in said[0]
     assert [collective.kind for collective in partitioned.collectives] == ["all_gather"]
     close(fun(MATRICES), FACTORS)
 

@@ -43,7 +43,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     def unfold(function: Any, what: reroll.Fold) -> None:
         try:
             unfolded(function, what)
-        except reroll.Unlike as unlike:
+        except reroll.LayersDiffer as unlike:
             found.unlike = str(unlike)
             raise
 
@@ -245,7 +245,7 @@ def test_what_passes_made_differently_is_partitioned_whole(watch: Watch, monkeyp
     whole = partitioned(text, watch, 1 << 40)
 
     def unlike(_function: Any, _fold: reroll.Fold) -> None:
-        raise reroll.Unlike("as it happens")
+        raise reroll.LayersDiffer("as it happens")
 
     monkeypatch.setattr(manager.reroll, "unfold", unlike)
     assert printed(partitioned(text, watch, LEAST)) == printed(whole)

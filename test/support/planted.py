@@ -207,7 +207,9 @@ def _unfolds_wrongly(patch: pytest.MonkeyPatch) -> None:
         op.operands[0], op.operands[1] = list(op.operands)[::-1]
 
     patch.setattr(manager.reroll, "unfold", unfold)
-    patch.setattr(manager.reroll, "fold", functools.partial(manager.reroll.fold, least=0))  # few layers will do
+    patch.setattr(
+        manager.reroll, "fold", functools.partial(manager.reroll.fold, min_operations=0)
+    )  # few layers will do
 
 
 _SQUARES = "(tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>"

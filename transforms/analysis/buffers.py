@@ -26,7 +26,7 @@ class Buffers:
         self._read_uses(program.body)
         self._virtual: dict[int, bool] = {}
         self._sources: dict[int, frozenset[int]] = {}
-        for op in program.ops:  # in order, so that no chain of operations is walked repeatedly
+        for op in program.ops:  # in program order, so that chains of operations are walked once
             for result in op.results:
                 self._sources_of(result)
 

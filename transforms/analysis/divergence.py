@@ -27,7 +27,7 @@ from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL, WHILE
 from gspmd.transforms.ops import traits_of_op
 
 Names = frozenset[str]
-"""Mesh axes, of more than one device."""
+"""Mesh axes with more than one device."""
 
 NOWHERE: Names = frozenset()
 
@@ -98,7 +98,7 @@ class Divergence:
 
         Inside, values vary along its manual axes only: along free axes, the program still has one global value.
         """
-        assert self._codec is not None, "only localized programs are followed without one"
+        assert self._codec is not None, "only localized programs are analyzed without one"
         region = read_region(op, self._codec, self._mesh)
         block = op.regions[0]
         for argument, given, sharding in zip(block.arguments, self._of(op.operands), region.in_shardings, strict=True):
@@ -119,7 +119,7 @@ class Divergence:
             for region in (condition, body):
                 self.varying.update(zip(region.arguments, carry, strict=True))
                 self.block(region)
-            (runs,) = self._of(condition.terminator.operands)  # control flow that diverges here affects all results
+            (runs,) = self._of(condition.terminator.operands)  # diverging control flow affects all results
             after = [
                 mine | theirs | runs for mine, theirs in zip(carry, self._of(body.terminator.operands), strict=True)
             ]

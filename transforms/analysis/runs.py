@@ -13,11 +13,11 @@ import numpy.typing as npt
 from gspmd.transforms.ir.operations import Block, Operation, Value
 
 _MIN_PERIOD = 1
-_MAX_PERIODS = 128  # the number of candidates
+_MAX_PERIODS = 128  # candidates
 _MAX_RUNS = 512
-CHANNEL = "channel_handle"  # which differ for every collective
+CHANNEL = "channel_handle"  # different for every collective
 
-LEAST_KEPT = 2
+MIN_KEPT = 2
 """The minimum number of layers kept at each end if the middle ones are folded."""
 
 
@@ -98,7 +98,7 @@ def fingerprint(op: Operation) -> tuple[Hashable, ...]:
 
 
 def _fingerprint(op: Operation, inside: dict[Value, int]) -> tuple[Hashable, ...]:
-    if op.source is not None:  # it has attributes that cannot be compared
+    if op.source is not None:  # its attributes cannot be compared
         return (id(op),)
     said = op.attributes
     if CHANNEL in said:
@@ -125,7 +125,7 @@ def _content(region: Block, inside: dict[Value, int]) -> Iterator[Hashable]:
 
 
 def find_runs(ops: Sequence[Operation], least: int) -> list[LayerRun]:
-    """Non-overlapping runs with at least this many repetitions, the longest first."""
+    """Non-overlapping runs with at least `least` repetitions, the longest first."""
     chosen: list[LayerRun] = []
     found = _runs([fingerprint(op) for op in ops], least)
     for run in sorted(found, key=lambda run: (-run.period * run.count, run.period, run.start))[:_MAX_RUNS]:
@@ -140,7 +140,7 @@ def fewest_layers(kept: int) -> int:
 
 
 def _runs(sequence: Sequence[Hashable], least: int) -> Iterator[LayerRun]:
-    """Runs with at least this many repetitions, by period."""
+    """Runs with at least `least` repetitions, by period."""
     letters: dict[Hashable, int] = {}
     word = np.array([letters.setdefault(each, len(letters)) for each in sequence], np.int64)
     for period in _periods(word):

@@ -33,11 +33,11 @@ class LoopNest(Generic[_Home]):
         return bool(self._loops)
 
     def outermost(self, home: _Home) -> int | None:
-        """The number of the loop in the block `home` of a value, before which the value may be resharded."""
+        """The number of the loop in the block `home` of a value; the value may be resharded before this loop."""
         return next((number for number, (block, _) in enumerate(self._loops) if block == home), None)
 
     def runs_with(self, home: _Home) -> int:
-        """The executions of the point per reshard of a value of `home` for it."""
+        """The executions of the point for each reshard of a value from block `home`."""
         number = self.outermost(home)
         return 1 if number is None else math.prod(trips for _, trips in self._loops[number:])
 

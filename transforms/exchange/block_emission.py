@@ -43,9 +43,9 @@ def _by_device(where: Ints, values: Ints, devices: int) -> Ints:
 def _taken(emit: Emitter, value: Value, exchange: BlockExchange, pieces: Pieces) -> Value:
     devices = size_of(exchange.axes)
     sends = _by_device(pieces.source, np.ones_like(pieces.source), devices)
-    for dim, places in enumerate(np.unravel_index(pieces.taken, exchange.held)):
+    for dim, positions in enumerate(np.unravel_index(pieces.taken, exchange.held)):
         if exchange.held[dim] > 1:
-            starts = _by_device(pieces.source, places * exchange.block[dim], devices)
+            starts = _by_device(pieces.source, positions * exchange.block[dim], devices)
             value = cut_at(emit, value, dim, exchange.axes, starts, sends, exchange.block[dim])
     return value
 
@@ -56,8 +56,8 @@ def _put(emit: Emitter, whole: Value | None, exchange: BlockExchange, pieces: Pi
     shape = tuple(n * count for n, count in zip(exchange.block, exchange.wanted, strict=True))
     gets = _by_device(pieces.target, np.ones_like(pieces.target), devices)
     starts = []
-    for dim, places in enumerate(np.unravel_index(pieces.put, exchange.wanted)):
-        begins = _by_device(pieces.target, places * exchange.block[dim], devices)
+    for dim, positions in enumerate(np.unravel_index(pieces.put, exchange.wanted)):
+        begins = _by_device(pieces.target, positions * exchange.block[dim], devices)
         start = lookup(emit, axes, begins, gets, shape[dim] - type_.shape[dim])
         starts.append(emit.constant(INDEX, start) if isinstance(start, int) else start)
     if whole is None:
@@ -76,8 +76,8 @@ def _put(emit: Emitter, whole: Value | None, exchange: BlockExchange, pieces: Pi
 def all_to_all_dims(emit: Emitter, value: Value, moves: AxisMoves, after: Dims, cause: Cause) -> Value:
     """One all-to-all for axes that leave or join several dimensions, all evenly.
 
-    `moves` are in the order in which the axes stand in the dimensions that they leave; `after` are the axes of every
-    dimension then, which give the order in those that they come to.
+    `moves` are in the order of the axes in the dimensions that they leave. `after` are the resulting axes of every
+    dimension, which give the order in the dimensions that they join.
     """
     local = value.type.shape
     order = range(len(moves))

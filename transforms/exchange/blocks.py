@@ -4,10 +4,10 @@ Shards are cut into blocks at all boundaries of source and target shards. Every 
 from a holder, in rounds of one block each, which is the least possible traffic.
 
 For example, `f32[8,8] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` over x=2, y=4: shards of 4x2 become shards of 2x4, so that
-blocks are 2x2 and every device needs two. Devices 0, 1, 6 and 7 hold one of theirs already. The others get both, in two
-rounds: no device sends more than 32 bytes.
+blocks are 2x2 and every device needs two. Devices 0, 1, 6 and 7 already have one of theirs. The others receive both, in
+two rounds, and no device sends more than 32 bytes.
 
-Source: edge colouring, as for one dimension (`intervals.py`).
+Source: edge coloring, as for one dimension (`intervals.py`).
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def exchange_between_orders(
     The exchange counts devices along all axes, in the mesh's own order.
     """
     own = np.array(mesh.device_ids or range(mesh.size))
-    places = tuple(tuple(np.argsort(np.array(order))[own].tolist()) for order in (source, target))
-    return _carried_out(_outline(mesh.all_axes(), shape, before, after, places))
+    device_positions = tuple(tuple(np.argsort(np.array(order))[own].tolist()) for order in (source, target))
+    return _carried_out(_outline(mesh.all_axes(), shape, before, after, device_positions))
 
 
 def least_sent(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> int | None:
-    """The most elements that a device lacks, without planning the senders; None if there are too many blocks."""
+    """The most elements that a device lacks, computed without senders; None if there are too many blocks."""
     outline = _outline(_sent_along(mesh, before, after, held), shape, before, after)
     if outline is None:
         return None
@@ -83,9 +83,9 @@ def _sent_along(mesh: Mesh, before: Dims, after: Dims, held: Axes, mirrored: tup
 class _NeededBlocks:
     """The blocks that devices need, before senders are chosen.
 
-    `source` are the shards of devices, `[devices, rank]`. `shards` and `places` are the shard and the position of each
-    needed block, `[devices, blocks, rank]` and `[devices, blocks]`. `used` marks blocks with elements, and `here` those
-    that the device has.
+    `source` are the shards of devices, `[devices, rank]`. `shards` and `positions` are the shard and the position of
+    each needed block, `[devices, blocks, rank]` and `[devices, blocks]`. `used` marks blocks with elements, and `here`
+    those that the device has.
     """
 
     axes: Axes
@@ -94,7 +94,7 @@ class _NeededBlocks:
     wanted: tuple[int, ...]
     source: Ints
     shards: Ints
-    places: Ints
+    positions: Ints
     used: npt.NDArray[np.bool_]
     here: npt.NDArray[np.bool_]
 
@@ -144,13 +144,13 @@ def _outline(
     shape: tuple[int, ...],
     before: Dims,
     after: Dims,
-    places: tuple[tuple[int, ...], ...] = (),
+    device_positions: tuple[tuple[int, ...], ...] = (),
     mirrored: tuple[int, ...] = (),
 ) -> _NeededBlocks | None:
     """The blocks that devices need; None if there are too many, or no elements.
 
-    `places` has the position of each device in the orders before and after, if these are not the mesh's own. Shards of
-    the dimensions `mirrored` are numbered from the end after the exchange.
+    `device_positions` has the position of each device in the orders before and after, if these are not the mesh's own.
+    Shards of the dimensions `mirrored` are numbered from the end after the exchange.
     """
     if 0 in shape:
         return None
@@ -162,8 +162,8 @@ def _outline(
         return None
     ends = tuple(n if keep else _ceil(n, b) for n, b, keep in zip(shape, block, same, strict=True))
     source, target = _shards(axes, before), _shards(axes, after)
-    if places:
-        source, target = source[list(places[0])], target[list(places[1])]
+    if device_positions:
+        source, target = source[list(device_positions[0])], target[list(device_positions[1])]
     for dim in mirrored:
         target[:, dim] = goals[dim] - 1 - target[:, dim]
     inside = np.array(list(itertools.product(*map(range, wanted))), np.int64).reshape(-1, len(wanted))
@@ -189,7 +189,7 @@ def _messages(outline: _NeededBlocks) -> int:
         np.bincount(np.ravel_multi_index(tuple(shards.T), tuple(counts)), minlength=math.prod(counts))
         for shards in (outline.shards[away], outline.source)
     )
-    # The holders of a shard take turns to send its blocks.
+    # The devices that have a shard take turns to send its blocks.
     return max(received, int(np.max(-(-asked // np.maximum(holders, 1)))))
 
 
@@ -213,20 +213,20 @@ def _block(size: int, count: int, goal: int, same: bool) -> int:
 
 def _shards(axes: Axes, dims: Dims) -> Ints:
     """The shard of every device, `[devices, rank]`, numbered along `axes` alone."""
-    places = np.unravel_index(np.arange(size_of(axes)), [axis.size for axis in axes] or [1])
+    coordinates = np.unravel_index(np.arange(size_of(axes)), [axis.size for axis in axes] or [1])
     found = np.zeros((size_of(axes), len(dims)), np.int64)
     for d, listed in enumerate(dims):
         for axis in listed:
-            for part, place in zip(axes, places, strict=False):
+            for part, coordinate in zip(axes, coordinates, strict=False):
                 if part.overlaps(axis):
-                    found[:, d] = found[:, d] * axis.size + place // (part.end // axis.end) % axis.size
+                    found[:, d] = found[:, d] * axis.size + coordinate // (part.end // axis.end) % axis.size
     return found
 
 
 def _pieces(outline: _NeededBlocks) -> tuple[Pieces, Pieces]:
-    """The blocks that devices already have, and received ones, each from the holder with the least to send so far."""
+    """Blocks that devices already have, and received ones, each from the device with the fewest messages so far."""
     here, away = (np.argwhere(outline.used & mask) for mask in (outline.here, ~outline.here))
-    own = [(device, device, int(outline.places[device, put]), put, 1) for device, put in here.tolist()]
+    own = [(device, device, int(outline.positions[device, put]), put, 1) for device, put in here.tolist()]
     holders: dict[tuple[int, ...], list[int]] = {}
     for device, shard in enumerate(map(tuple, outline.source.tolist())):
         holders.setdefault(shard, []).append(device)
@@ -236,7 +236,7 @@ def _pieces(outline: _NeededBlocks) -> tuple[Pieces, Pieces]:
         choices = holders[tuple(outline.shards[device, put].tolist())]
         sender = min(choices, key=lambda other: (load[other], abs(other - device)))
         load[sender] += 1
-        moved.append((sender, device, int(outline.places[device, put]), put, 1))
+        moved.append((sender, device, int(outline.positions[device, put]), put, 1))
     return _columns(own), _columns(moved)
 
 

@@ -2,8 +2,8 @@
 
 There are three kinds. For example, over x=2 and y=4:
 
-- `f32[6,8] [{"x"}, {}] -> [{"y"}, {}]` gives one dimension other tiles.
-- `f32[8,8,8] [{"x"}, {"y"}, {}] -> [{}, {}, {"x", "y"}]` takes axes to another dimension, in one all-to-all.
+- `f32[6,8] [{"x"}, {}] -> [{"y"}, {}]` changes the tiles of one dimension.
+- `f32[8,8,8] [{"x"}, {"y"}, {}] -> [{}, {}, {"x", "y"}]` moves axes to another dimension, in one all-to-all.
 - `f32[8,8] [{"x"}, {"y"}] -> [{"y"}, {"x"}]` moves blocks of 2x2 elements, in two rounds.
 """
 
@@ -101,7 +101,7 @@ class BlockMoves:
 class AxisSwap:
     """One all-to-all of axes that change their dimension, all evenly; `shape` is global.
 
-    `moves` are in the order in which the axes stand in the dimensions that they leave.
+    `moves` are in the order of the axes in the dimensions that they leave.
     """
 
     shape: tuple[int, ...]
@@ -127,7 +127,7 @@ class AxisSwap:
         """A device's shard after the exchange."""
         padded = self._padded()
         if padded != value.type.shape:
-            # Pieces of only padding must not become constants: see `CollectiveBuilder.all_to_all`.
+            # Pieces that are only padding must not become constants: see `CollectiveBuilder.all_to_all`.
             value = emit.kept_apart(emit.pad_to(value, padded))
         moved = all_to_all_dims(emit, value, self.moves, self.after, cause)
         return emit.slice(moved, local_shape(self.shape, self.after))
@@ -140,7 +140,7 @@ class AxisSwap:
         return tuple(n if count == 1 else m * count for n, m, count in sides)
 
 
-DirectWay: TypeAlias = Retiling | BlockMoves | AxisSwap
+DirectExchange: TypeAlias = Retiling | BlockMoves | AxisSwap
 
 
 def changed_dims(before: Dims, after: Dims) -> list[int]:
@@ -148,7 +148,7 @@ def changed_dims(before: Dims, after: Dims) -> list[int]:
     return [d for d, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
 
 
-def direct_way(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> DirectWay | None:
+def direct_exchange(mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, held: Axes) -> DirectExchange | None:
     """The exchange that sends least, not along `held`; None if there are too many messages to plan.
 
     If axes only change their dimension, all evenly, it is one all-to-all.

@@ -60,21 +60,21 @@ def sources(mesh: Mesh, pairs: Ids, axes: Axes) -> tuple[Axes, tuple[int, ...]]:
     Both are numbered along these axes; a device without a source has `ABSENT`.
     """
     before, after = pairs[:, 0], pairs[:, 1]
-    rows, columns = _places(mesh, axes)
+    rows, columns = _group_positions(mesh, axes)
     if (rows[before] != rows[after]).any():
         axes = tuple(axis for axis in mesh.all_axes() if _differ(mesh, axis, before, after))
-        rows, columns = _places(mesh, axes)
+        rows, columns = _group_positions(mesh, axes)
     found = np.full(size_of(axes), ABSENT)
     found[columns[after]] = columns[before]
     return axes, tuple(int(source) for source in found)
 
 
 def _differ(mesh: Mesh, axis: Axis, before: Ids, after: Ids) -> bool:
-    _, columns = _places(mesh, (axis,))
+    _, columns = _group_positions(mesh, (axis,))
     return bool((columns[before] != columns[after]).any())
 
 
-def _places(mesh: Mesh, axes: Axes) -> tuple[Ids, Ids]:
+def _group_positions(mesh: Mesh, axes: Axes) -> tuple[Ids, Ids]:
     """The group of every partition, and its position in the group."""
     groups = replica_groups(mesh, axes)
     rows, columns = np.divmod(np.argsort(groups.reshape(-1)), groups.shape[1])

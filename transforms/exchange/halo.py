@@ -72,8 +72,8 @@ class Windows:
 
         Of these two, it is one in the shard itself, if possible.
         """
-        places = self.begins(count)
-        first, end = -(-places // self.spread), -(-(places + self.length) // self.spread)
+        begins = self.begins(count)
+        first, end = -(-begins // self.spread), -(-(begins + self.length) // self.spread)
         most = -(-self.length // self.spread)
         has_before = first > np.arange(count) * -(-self.size // count)
         first = np.where((end - first < most) & has_before, first - 1, first)
@@ -103,7 +103,7 @@ def take_windows(
         found = _fill_outside(emit, found, dim, axes, exchange, windows.size, fill)
     if windows.spread == 1:
         return found
-    assert fill is not None, "there are places between elements"
+    assert fill is not None, "there are positions between elements"
     return _spread_out(emit, found, dim, axes, exchange, windows, fill)
 
 
@@ -118,7 +118,7 @@ def _zeros_outside(exchange: Exchange, size: int) -> bool:
     no padding.
     """
     even = exchange.local * exchange.devices == size
-    return even and cheapest(exchange).margins is not None and bool(_wanting(exchange).all())
+    return even and cheapest(exchange).margins is not None and bool(_receiving(exchange).all())
 
 
 @functools.lru_cache(maxsize=4096)
@@ -178,15 +178,17 @@ def positions(source: Axes, joint: Axes, target: Axes) -> tuple[int, tuple[int, 
     whole = _whole(joint)
     cuts = atoms([joint, whole])
     parts = split_at(joint, cuts)
-    places = dict(zip(parts, np.unravel_index(np.arange(size_of(parts)), [axis.size for axis in parts]), strict=True))
+    coordinates = dict(
+        zip(parts, np.unravel_index(np.arange(size_of(parts)), [axis.size for axis in parts]), strict=True)
+    )
     index = np.zeros(size_of(parts), np.int64)
     for axis in target:
         # The index of the device along the enclosing part of the mesh axis.
         (full,) = (full for full in whole if full.overlaps(axis))
-        place = np.zeros_like(index)
+        coordinate = np.zeros_like(index)
         for part in split_at((full,), cuts):
-            place = place * part.size + places[part]
-        index = index * axis.size + place // (full.end // axis.end) % axis.size
+            coordinate = coordinate * part.size + coordinates[part]
+        index = index * axis.size + coordinate // (full.end // axis.end) % axis.size
     return size_of(joint) // size_of(source), tuple(index.tolist())
 
 
@@ -205,7 +207,7 @@ def redistribute(
     """
     way = cheapest(exchange)
     if way.margins is not None:
-        return _with_neighbours(emit, value, dim, source, exchange, way.margins, cause)
+        return _with_neighbors(emit, value, dim, source, exchange, way.margins, cause)
     if way.gathers:
         return _gathered(emit, value, dim, source, joint, exchange, cause)
     return _in_rounds(emit, value, dim, joint, exchange, cause)
@@ -214,13 +216,13 @@ def redistribute(
 # ---- the three methods ----
 
 
-def _with_neighbours(
+def _with_neighbors(
     emit: Emitter, value: Value, dim: int, axes: Axes, exchange: Exchange, margins: Range, cause: Cause
 ) -> Value:
     """Extend every shard with elements of its neighbors, then slice the window."""
     extended = _extend(emit, value, dim, axes, *margins, cause)
     begins = np.array(exchange.wants, np.int64)[:, 0] - exchange.local * np.arange(exchange.devices) + margins[0]
-    return cut_at(emit, extended, dim, axes, begins, _wanting(exchange), exchange.length)
+    return cut_at(emit, extended, dim, axes, begins, _receiving(exchange), exchange.length)
 
 
 def _gathered(
@@ -230,14 +232,14 @@ def _gathered(
     whole, begins = emit.all_gather(value, dim, source, cause), np.array(exchange.wants, np.int64)[:, 0]
     kept, local = exchange.kept(), exchange.local
     begin = kept[0][2][0] if kept else 0
-    if any(low - begin != shard * local + place for shard, place, (low, _) in kept):
-        parts = [slice_dim(emit, whole, dim, shard * local + place, high - low) for shard, place, (low, high) in kept]
+    if any(low - begin != shard * local + index for shard, index, (low, _) in kept):
+        parts = [slice_dim(emit, whole, dim, shard * local + index, high - low) for shard, index, (low, high) in kept]
         whole = join_dim(emit, parts, dim)
     targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
-    return cut_at(emit, whole, dim, joint, begins[targets] - begin, _wanting(exchange)[targets], exchange.length)
+    return cut_at(emit, whole, dim, joint, begins[targets] - begin, _receiving(exchange)[targets], exchange.length)
 
 
-def _wanting(exchange: Exchange) -> Ints:
+def _receiving(exchange: Exchange) -> Ints:
     """The target shards that need elements with a holder."""
     low, high = np.array(exchange.wants, np.int64).T
     kept = exchange.kept()
@@ -298,7 +300,7 @@ def _put(emit: Emitter, buffer: Value, dim: int, axes: Axes, message: _Message, 
     zero = emit.constant(INDEX, 0)
     begin = emit.constant(INDEX, start) if isinstance(start, int) else start
     starts = [begin if d == dim else zero for d in range(type_.rank)]
-    here = _counts(emit, dim, axes, message, type_)
+    here = _valid(emit, dim, axes, message, type_)
     if here is not None:
         if isinstance(start, int):
             old = slice_dim(emit, buffer, dim, start, message.length)
@@ -310,7 +312,7 @@ def _put(emit: Emitter, buffer: Value, dim: int, axes: Axes, message: _Message, 
     return emit.op("stablehlo.dynamic_update_slice", [buffer, received, *starts], [whole])
 
 
-def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Value | None:
+def _valid(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: TensorType) -> Value | None:
     """The mask of the valid part of a message on this device; None if all of it is valid on all devices.
 
     It is a scalar if all or none of the elements are valid.
@@ -322,13 +324,13 @@ def _counts(emit: Emitter, dim: int, axes: Axes, message: _Message, type_: Tenso
         length = lookup(emit, axes, message.high, everyone, message.length)
         assert isinstance(length, Value), "some devices get a message, others do not"
         return emit.compare(length, "GT", emit.constant(INDEX, 0))
-    places_type = TensorType(type_.shape, INDEX.element)
-    places = emit.op("stablehlo.iota", [], [places_type], iota_dimension=emit.i64(dim))
+    indices_type = TensorType(type_.shape, INDEX.element)
+    indices = emit.op("stablehlo.iota", [], [indices_type], iota_dimension=emit.i64(dim))
     tests = []
     if message.low.any():
-        tests.append(emit.compare(places, "GE", _spread(emit, dim, axes, message.low, message.receives, places_type)))
+        tests.append(emit.compare(indices, "GE", _spread(emit, dim, axes, message.low, message.receives, indices_type)))
     if message.high.min() < message.length:
-        tests.append(emit.compare(places, "LT", _spread(emit, dim, axes, message.high, everyone, places_type)))
+        tests.append(emit.compare(indices, "LT", _spread(emit, dim, axes, message.high, everyone, indices_type)))
     return emit.all_of(tests)
 
 
@@ -370,14 +372,14 @@ def _fill_outside(
     # Relative to the start of the first window.
     lowest, highest = int(begins.min()), int(ends.max())
     begin = lookup(emit, axes, begins - lowest, np.ones_like(begins), highest - lowest)
-    places = emit.op("stablehlo.iota", [], [position], iota_dimension=emit.i64(dim))
-    if isinstance(begin, Value):  # otherwise it is 0
-        places = emit.binary("add", places, emit.broadcast_scalar(begin, position))
+    indices = emit.op("stablehlo.iota", [], [position], iota_dimension=emit.i64(dim))
+    if isinstance(begin, Value):  # else it is 0
+        indices = emit.binary("add", indices, emit.broadcast_scalar(begin, position))
     tests = []
     if lowest < 0:
-        tests.append(emit.compare(places, "GE", emit.constant(position, -lowest)))
+        tests.append(emit.compare(indices, "GE", emit.constant(position, -lowest)))
     if highest > size:
-        tests.append(emit.compare(places, "LT", emit.constant(position, size - lowest)))
+        tests.append(emit.compare(indices, "LT", emit.constant(position, size - lowest)))
     here = emit.all_of(tests)
     filler = emit.constant(type_, fill) if isinstance(fill, str | int | float) else emit.broadcast_scalar(fill, type_)
     return emit.op("stablehlo.select", [here, value, filler], [type_])

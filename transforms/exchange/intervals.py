@@ -36,7 +36,7 @@ MAX_ROUNDS = 32
 class Exchange:
     """An exchange of one dimension, in elements: the ranges that devices hold, and those that they need.
 
-    Source shard i has `local` positions and holds the range `holds[i]` in the first of these; or, with `places`, it
+    Source shard i has `local` positions and holds the range `holds[i]` in the first of these; or, with `starts`, it
     holds the ranges whose entry there is (i, first position), and there are `shards` of them. Target shard j needs the
     range `wants[j]` and gets the part of it that has a holder. Held ranges are disjoint and ascending; needed ranges
     have equal lengths and may extend beyond the dimension.
@@ -50,7 +50,7 @@ class Exchange:
     wants: tuple[Range, ...]
     spread: int = 1
     targets: tuple[int, ...] = ()
-    places: tuple[Range, ...] = ()
+    starts: tuple[Range, ...] = ()
     shards: int = 0
 
     def __post_init__(self) -> None:
@@ -63,8 +63,8 @@ class Exchange:
 
     def kept(self) -> list[tuple[int, int, Range]]:
         """The shard and the first position of every non-empty range."""
-        places = self.places or [(shard, 0) for shard in range(len(self.holds))]
-        return [(*at, held) for at, held in zip(places, self.holds, strict=True) if held[0] < held[1]]
+        starts = self.starts or [(shard, 0) for shard in range(len(self.holds))]
+        return [(*at, held) for at, held in zip(starts, self.holds, strict=True) if held[0] < held[1]]
 
     @property
     def length(self) -> int:
@@ -157,8 +157,8 @@ def in_rounds(moved: Pieces, devices: int) -> tuple[Pieces, ...]:
         return ()
     least = max(int(np.bincount(ends, moved.length).max()) for ends in (moved.source, moved.target))
     found: tuple[Pieces, ...] = ()
-    for colours in _colourings(moved, devices):
-        rounds = _numbered(moved, colours)
+    for colors in _colorings(moved, devices):
+        rounds = _numbered(moved, colors)
         if not found or (_longest(rounds), len(rounds)) < (_longest(found), len(found)):
             found = rounds
         if _longest(found) == least:
@@ -173,7 +173,7 @@ def _longest(rounds: Iterable[Pieces]) -> int:
 
 def _pieces(exchange: Exchange) -> Pieces:
     kept = exchange.kept()
-    shards, places = np.array([at[:2] for at in kept], np.int64).reshape(-1, 2).T
+    shards, starts = np.array([at[:2] for at in kept], np.int64).reshape(-1, 2).T
     begins, ends = np.array([at[2] for at in kept], np.int64).reshape(-1, 2).T
     targets = np.array(exchange.targets or np.arange(exchange.devices), np.int64)
     low, high = np.array(exchange.wants, np.int64).reshape(-1, 2)[targets].T
@@ -185,7 +185,7 @@ def _pieces(exchange: Exchange) -> Pieces:
     held = first[target] + nth
     begin, end = np.maximum(begins[held], low[target]), np.minimum(ends[held], high[target])
     source = shards[held] * exchange.spread + target % exchange.spread
-    taken = begin - begins[held] + places[held]
+    taken = begin - begins[held] + starts[held]
     return Pieces(source, target, taken, begin - low[target], end - begin)[end > begin]
 
 
@@ -194,11 +194,11 @@ def one_each(own: Pieces) -> tuple[Pieces, ...]:
     return _numbered(own, np.arange(len(own)) - np.searchsorted(own.target, own.target))
 
 
-def _numbered(pieces: Pieces, colours: Ints) -> tuple[Pieces, ...]:
-    return tuple(pieces[colours == colour] for colour in np.unique(colours))
+def _numbered(pieces: Pieces, colors: Ints) -> tuple[Pieces, ...]:
+    return tuple(pieces[colors == color] for color in np.unique(colors))
 
 
-def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
+def _colorings(pieces: Pieces, devices: int) -> Iterable[Ints]:
     """Colorings: for each, an array with the round of every piece.
 
     The first is by distance, as in shifts, if no pair of devices has two pieces; the second is greedy, with the longest
@@ -213,7 +213,7 @@ def _colourings(pieces: Pieces, devices: int) -> Iterable[Ints]:
 
 
 def _first_free(pieces: Pieces, order: Ints, devices: int) -> Ints:
-    colours = np.zeros(len(pieces), np.int64)
+    colors = np.zeros(len(pieces), np.int64)
     sends, receives = [0] * devices, [0] * devices  # the used rounds, as bits
     source, target = pieces.source.tolist(), pieces.target.tolist()
     for piece in order.tolist():
@@ -221,38 +221,38 @@ def _first_free(pieces: Pieces, order: Ints, devices: int) -> Ints:
         bit = ~taken & (taken + 1)
         sends[source[piece]] |= bit
         receives[target[piece]] |= bit
-        colours[piece] = bit.bit_length()
-    return colours
+        colors[piece] = bit.bit_length()
+    return colors
 
 
 def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
     """A round for every piece; if no round is free on both sides, swap rounds along an alternating path."""
-    colours = [0] * len(pieces)
+    colors = [0] * len(pieces)
     ends = pieces.source.tolist(), [devices + t for t in pieces.target.tolist()]
     at: list[dict[int, int]] = [{} for _ in range(2 * devices)]
 
     def free(node: int) -> int:
-        return next(colour for colour in range(len(at[node]) + 1) if colour not in at[node])
+        return next(color for color in range(len(at[node]) + 1) if color not in at[node])
 
     for piece in order.tolist():
         here, there = ends[0][piece], ends[1][piece]
         mine, other = free(here), free(there)
-        path, node, colour = [], there, mine
-        while mine != other and colour in at[node]:
-            step = at[node][colour]
+        path, node, color = [], there, mine
+        while mine != other and color in at[node]:
+            step = at[node][color]
             path.append(step)
             node = ends[0][step] + ends[1][step] - node
-            colour = mine + other - colour
+            color = mine + other - color
         for step in path:
             for node in (ends[0][step], ends[1][step]):
-                del at[node][colours[step]]
-            colours[step] = mine + other - colours[step]
+                del at[node][colors[step]]
+            colors[step] = mine + other - colors[step]
         for step in path:
             for node in (ends[0][step], ends[1][step]):
-                at[node][colours[step]] = step
-        colours[piece] = mine
+                at[node][colors[step]] = step
+        colors[piece] = mine
         at[here][mine] = at[there][mine] = piece
-    return np.array(colours, np.int64)
+    return np.array(colors, np.int64)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ def _margins(exchange: Exchange) -> tuple[Range | None, int]:
     The margins are (before, after), or None unless shards are at equal distances. The second is a lower bound of the
     elements sent.
     """
-    if exchange.spread > 1 or exchange.targets or exchange.places or not exchange.local:
+    if exchange.spread > 1 or exchange.targets or exchange.starts or not exchange.local:
         return None, 0
     begins, ends = np.array(exchange.holds, np.int64).T
     tile = exchange.local * np.arange(exchange.shards)

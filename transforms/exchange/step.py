@@ -22,7 +22,7 @@ from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.local_op import local_type
 from gspmd.transforms.exchange.block_emission import exchange_blocks
 from gspmd.transforms.exchange.blocks import AxisMoves, exchange_between_orders, nests_either_way
-from gspmd.transforms.exchange.direct import AxisSwap, DirectWay, direct_way
+from gspmd.transforms.exchange.direct import AxisSwap, DirectExchange, direct_exchange
 from gspmd.transforms.exchange.grouped_permute import permute
 from gspmd.transforms.exchange.halo import realignments, redistribute
 from gspmd.transforms.exchange.sparse_gather import gather_into_place, is_mostly_padding
@@ -36,8 +36,8 @@ class ReshardStep:
     """One step: `kind` is the name of the `sdy` operation; `after` the resulting sharding.
 
     `dims` are the axes per dimension of an all_gather, all_slice or reduce_scatter; `axes` those of an all_reduce;
-    `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` gives dimensions other tiles, whose
-    boundaries need not nest with those before. `orders` are the device orders before and after a reshard, if they
+    `moves` the (axes, source dim, target dim) of an all_to_all. A `reshard` changes the tiles of dimensions, and
+    the boundaries before and after need not nest. `orders` are the device orders before and after a reshard, if they
     differ, as the device at each position of the mesh.
     """
 
@@ -70,8 +70,8 @@ class ReshardStep:
         if self.orders is not None:
             return before.mesh.all_axes()
         used = (*before.used_axes(), *self.after.used_axes(), *self.axes)
-        way = _way(type_, before, self.after) if self.kind == "reshard" else None
-        return used if way is None else used + way.axes
+        direct = _direct_exchange(type_, before, self.after) if self.kind == "reshard" else None
+        return used if direct is None else used + direct.axes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,18 +151,18 @@ def _reshard(e: _Emission) -> Value:
     if e.step.orders is not None:
         dims = e.before.dim_axes(), e.after.dim_axes()
         exchange = exchange_between_orders(e.before.mesh, e.type.shape, *dims, *e.step.orders)
-        assert exchange is not None, "it was there when the reshard was chosen"
+        assert exchange is not None, "it existed when the reshard was chosen"
         return e.emit.slice(exchange_blocks(e.emit, e.value, exchange, e.cause), e.local_shape)
     if e.before.dim_axes() == e.after.dim_axes():
         return e.value
-    way = _way(e.type, e.before, e.after)
-    if way is None:
+    direct = _direct_exchange(e.type, e.before, e.after)
+    if direct is None:
         raise Unsupported("of these dimensions takes too many messages", hint="write one for each dimension")
-    return way.emit(e.emit, e.value, e.cause)
+    return direct.emit(e.emit, e.value, e.cause)
 
 
-def _way(type_: TensorType, before: TensorSharding, after: TensorSharding) -> DirectWay | None:
-    return direct_way(
+def _direct_exchange(type_: TensorType, before: TensorSharding, after: TensorSharding) -> DirectExchange | None:
+    return direct_exchange(
         before.mesh, type_.shape, before.dim_axes(), after.dim_axes(), (*before.unreduced, *before.manual)
     )
 

@@ -35,7 +35,7 @@ from gspmd.transforms.preconditions import INGESTED
 
 @dataclasses.dataclass(frozen=True)
 class Localize(Pass):
-    """Replace global by per-device types and `sdy` collectives by those of StableHLO."""
+    """Replace global types by per-device types, and `sdy` collectives by those of StableHLO."""
 
     argument = "gspmd-localize"
     summary = "Rewrite the resharded program to per-device types and collectives"
@@ -64,7 +64,9 @@ def _global_signature(annotated: AnnotatedModule) -> Signature:
         sharding = sharding or replicated(annotated.mesh, len(type_.shape))
         if UNREDUCED in entry:
             if not type_.shape or type_.shape[0] != sharding.shard_counts()[0]:
-                raise AnnotationError(f"'{UNREDUCED}' on a value of another shape than its summands: {type_.brief}")
+                raise AnnotationError(
+                    f"'{UNREDUCED}' on a value whose shape is not that of its summands: {type_.brief}"
+                )
             return ValueSignature(type_.shape[1:], type_.element, partial_sharding(sharding))
         return ValueSignature(type_.shape, type_.element, sharding)
 
@@ -80,7 +82,7 @@ def _global_signature(annotated: AnnotatedModule) -> Signature:
 
 
 def _drop_annotations(annotated: AnnotatedModule, list_groups_up_to: int) -> None:
-    """Remove what only the stages before needed; the mesh stays where replica groups name it."""
+    """Remove attributes of earlier stages; the mesh stays if replica groups name it."""
     module, function = annotated.module, annotated.function
     for name in ("arg_attrs", "res_attrs"):
         if name in function.attributes:

@@ -1,7 +1,7 @@
-"""What localizing needs: every value is where its users need it, so that each operation fits its rule as it is.
+"""The precondition of localizing: every value has the sharding with which it is used, and operations fit their rules.
 
-An operation fits where one assignment of axes to its factors gives the shardings of all its tensors. Values that are
-only handed on have one sharding on either side.
+An operation fits if one assignment of axes to its factors gives the shardings of all its tensors. Operations that only
+pass values on have equal shardings on both sides.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Check:
         wanted = [
             given or self._whole(value) for value, given in zip(body.returned, self._annotated.results, strict=True)
         ]
-        self._handed_on(body.terminator, body.returned, wanted)
+        self._passed_on(body.terminator, body.returned, wanted)
 
     def _whole(self, value: int) -> TensorSharding:
         return replicated(self._annotated.mesh, self._annotated.program.value_type[value].rank)
@@ -59,7 +59,7 @@ class _Check:
     def _op(self, op: Op) -> None:
         name = op.info.name
         if name == CONSTRAINT:
-            raise AnnotationError("asks for a sharding")
+            raise AnnotationError("requires a sharding")
         if name in STEPS:
             self._of[op.results[0]] = sharding_after(op.ir, self._annotated.codec)
             return
@@ -70,28 +70,28 @@ class _Check:
         elif op.regions:
             self._control_flow(op, made)
         elif name == BARRIER:
-            self._handed_on(op.ir, op.operands, made)
+            self._passed_on(op.ir, op.operands, made)
         elif not (op.splittable or is_taking_apart(op.ir)):
             self._computed(op, made)
 
     def _manual(self, op: Op) -> None:
         region, block = self._annotated.region(op), op.regions[0]
-        self._handed_on(op.ir, op.operands, region.in_shardings)
+        self._passed_on(op.ir, op.operands, region.in_shardings)
         self._place(block.arguments, [region.inside(sharding) for sharding in region.in_shardings])
         self._block(block)
-        self._handed_on(block.terminator, block.returned, [region.inside(each) for each in region.out_shardings])
+        self._passed_on(block.terminator, block.returned, [region.inside(each) for each in region.out_shardings])
 
     def _control_flow(self, op: Op, made: tuple[TensorSharding, ...]) -> None:
         loop = op.info.name == WHILE
         if loop:
-            self._handed_on(op.ir, op.operands, made)
+            self._passed_on(op.ir, op.operands, made)
         for index, block in enumerate(op.regions):
             self._place(block.arguments, made)
             self._block(block)
             if not (loop and index == 0):
-                self._handed_on(block.terminator, block.returned, made)
+                self._passed_on(block.terminator, block.returned, made)
 
-    def _handed_on(self, user: Operation, values: Sequence[int], wanted: Sequence[TensorSharding]) -> None:
+    def _passed_on(self, user: Operation, values: Sequence[int], wanted: Sequence[TensorSharding]) -> None:
         for index, (value, need) in enumerate(zip(values, wanted, strict=True)):
             if self._of[value].dim_axes() != need.dim_axes():
                 with located(user):
@@ -106,7 +106,7 @@ class _Check:
             return
         rule = self._rules.rules[self._rules.of_op(op.info, op.ir)]
         if op.info in self._rules.replicated or op.info in self._rules.alike:
-            return  # a custom call whose rule reshard has taken off: every device makes it on what it has
+            return  # a custom call without a rule after reshard: every device calls it on its shards
         definition = self._rules.definition(op.info)
         if definition is not None and definition.takes_any(op.info, shardings):
             return
@@ -114,12 +114,12 @@ class _Check:
         count = len(op.operands)
         if not any(_fits(each, shardings, count) for each in (rule, *others)):
             texts = [", ".join(map(print_dims, part)) or "nothing" for part in (shardings[:count], shardings[count:])]
-            raise AnnotationError(f"cannot make {texts[1]} of {texts[0]}")
+            raise AnnotationError(f"cannot produce {texts[1]} from {texts[0]}")
         self._right.add(key)
 
 
 def _fits(rule: OpShardingRule, shardings: tuple[TensorSharding, ...], operands: int) -> bool:
-    """Whether one assignment gives all shardings, those of the results partial over what is summed up."""
+    """Whether one assignment of axes gives all shardings; results are partial over the axes of reduced factors."""
     axes: FactorAxes = {}
     for tensor, sharding in enumerate(shardings):
         for factor, mine in factor_axes(rule, tensor, sharding).items():

@@ -1,4 +1,4 @@
-"""Arguments and results that are partial, as each device has them: one summand, without a dimension that counts it."""
+"""Partial arguments and results on a device: one summand, without the dimension that numbers summands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 
 
 def drop_counts(function: Operation) -> None:
-    """Remove the leading dimension, of size 1 on a device, from what is marked as partial, and the marks."""
+    """Remove the leading dimension of size 1 from arguments and results that are marked as partial, and the marks."""
     build = Builder(context_of(function))
     build.location = function.location
     block = function.regions[0]
@@ -33,7 +33,7 @@ def drop_counts(function: Operation) -> None:
 
 
 def _marked(function: Operation, key: str, count: int) -> list[int]:
-    """The arguments or results that are marked, whose marks are taken off."""
+    """The indices of marked arguments or results; removes the marks."""
     entries = dictionaries(function, key, count)
     found = [index for index, entry in enumerate(entries) if entry.pop(UNREDUCED, None) is not None]
     if found:

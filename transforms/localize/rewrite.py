@@ -1,4 +1,4 @@
-"""From global to per-device types, one operation after the other."""
+"""Rewrite operations from global to per-device types."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from gspmd.transforms.parsing.mlir import located
 
 
 class ShardedType(NamedTuple):
-    """The global type of a value and how it is split."""
+    """The global type and the sharding of a value."""
 
     type: TensorType
     sharding: TensorSharding
 
 
 class Localizer:
-    """Rewrites the function in place; a value's type is changed before its users are looked at.
+    """Rewrites the function in place. The type of a value changes before its consumers are visited.
 
-    `placed` knows the values that are split; all others are whole, and their type is the global one.
+    `placed` has the values that are split; all others are replicated and keep their global type.
     """
 
     def __init__(self, annotated: AnnotatedModule, rules: RuleBook, emit: Emitter) -> None:
@@ -65,7 +65,7 @@ class Localizer:
         self._operations(block)
         for region in self._regions:
             region.inline()
-        if self._to_host:  # by channels that the host knows
+        if self._to_host:  # on channels that the host uses, too
             self.emit.keep_channels(self.annotated.function, TRANSFERS)
         declare_types(self.annotated.function)
 
@@ -131,16 +131,13 @@ class Localizer:
         self.emit.apart = apart
 
     def _region(self, block: Block, shardings: tuple[TensorSharding, ...] | None) -> None:
-        """Localize a region, whose arguments, if it has some, are split as the operation's results are."""
+        """Localize a region; its arguments, if any, have the shardings of the operation's results."""
         for value, sharding in zip(block.arguments, shardings or (), strict=False):
             self._place(value, sharding)
         self._operations(block)
 
     def _manual(self, op: Operation) -> None:
-        """Localize a manual computation, whose body has the types inside.
-
-        At the end, when every value of the body is localized, the body takes the place of the operation.
-        """
+        """Localize a manual computation, then replace the operation by its body."""
         region = read_region(op, self.codec, self.annotated.mesh)
         block = op.regions[0]
         outermost = self._diverging is None
@@ -160,12 +157,12 @@ class Localizer:
             self._diverging = None
 
     def _written(self, op: Operation) -> None:
-        """Keep a collective that the user wrote, on a channel of its own; one of single devices sends nothing."""
+        """Keep a collective that the user wrote, on a channel of its own; groups of one device send nothing."""
         ragged = is_ragged(op)
         if AXES in op.attributes and not required_text(op.attributes, AXES):
             self._point(op)
             op.replace([as_equal_shares(self.emit, op)] if ragged else op.operands)
-        elif not ragged:  # whose channel is that of all others, as in what JAX writes
+        elif not ragged:  # those share one channel, as JAX writes them
             op.attributes["channel_handle"] = self.emit.next_channel()
 
     def _point(self, op: Operation) -> None:
@@ -173,7 +170,7 @@ class Localizer:
         self.emit.location = op.location
 
     def _step(self, op: Operation) -> None:
-        """Carry out a step of a reshard, as it was decided."""
+        """Emit a step of a reshard."""
         operand = op.operands[0]
         before = self._of(operand)
         step = read_step(op, self.codec)
@@ -184,7 +181,7 @@ class Localizer:
         else:
             with located(op):
                 value = step.emit(self.emit, ShardedValue(before.type, before.sharding, operand), *_why(op))
-            if value is operand:  # nothing had to move
+            if value is operand:  # nothing was sent
                 value = self.emit.alias(value)
         op.replace([value])
         if not after.is_replicated():
@@ -217,7 +214,7 @@ class Localizer:
 
 
 def _why(op: Operation) -> tuple[Cause, str]:
-    """Why a step is there, and by what it reduces."""
+    """The cause of a step, and its combiner."""
     attributes = op.attributes
     text = required_text(attributes, CAUSE) if CAUSE in attributes else "written by the user"
     combiner = required_text(attributes, COMBINER) if COMBINER in attributes else "add"

@@ -95,7 +95,7 @@ def _parts(info: OpInfo, operands: Shardings, count: int) -> list[_OperandRun]:
         holds += [(part.start + low, part.start + high) for low, high in tiles(part.size, count)]
         places += [(shard, local) for shard in range(count)]
         local += -(-part.size // count)
-    together = Exchange(local, tuple(holds), blocks(length, count), places=tuple(places), shards=count)
+    together = Exchange(local, tuple(holds), blocks(length, count), starts=tuple(places), shards=count)
     if cheapest(together).sent >= sum(cheapest(part.exchange).sent for part in moved):
         return single
     joined = _OperandRun(0, sum(sizes), tuple(part.operands[0] for part in moved), together)
@@ -165,7 +165,7 @@ def _joined_slices(info: OpInfo, count: int) -> Exchange:
                 holds.append((begin + first - start, begin + last - start))
                 places.append((shard, first - low))
         begin += limit - start
-    return Exchange(-(-size // count), tuple(holds), blocks(length, count), places=tuple(places), shards=count)
+    return Exchange(-(-size // count), tuple(holds), blocks(length, count), starts=tuple(places), shards=count)
 
 
 def localize_joined_slices(op: LocalOp) -> None:

@@ -7,7 +7,7 @@ import math
 from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
 from gspmd.dialect.sharding import TensorSharding, local_shape
 from gspmd.transforms.exchange.blocks import Dims, least_sent
-from gspmd.transforms.exchange.direct import changed_dims, direct_way
+from gspmd.transforms.exchange.direct import changed_dims, direct_exchange
 from gspmd.transforms.exchange.halo import realignments
 from gspmd.transforms.exchange.intervals import cheapest
 from gspmd.transforms.exchange.sparse_gather import is_mostly_padding
@@ -103,7 +103,7 @@ class Prices:
             return None
         if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MAX_PLANNED_DEVICES):
             return None
-        way = direct_way(*asked)
+        way = direct_exchange(*asked)
         if way is None:
             return None
         if way.kind == "all_to_all":

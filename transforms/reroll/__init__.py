@@ -1,11 +1,11 @@
-"""Layers that repeat are partitioned once.
+"""Partition repeated layers once.
 
-A model's layers, unrolled, are the same operations again and again: forward, backward and in the update of what they
-learn. `fold` takes all but some at each end out of a function, and `unfold` puts them back into what the passes made of
-the rest, by what they made of the two in the middle.
+The unrolled layers of a model repeat the same operations: in the forward pass, the backward pass and the update of
+parameters. `fold` removes all layers of a function except a few at each end. `unfold` inserts them again after the
+passes, as copies of the two layers in the middle.
 """
 
 from gspmd.transforms.reroll.fold import KEPT, Fold, fold, mark_layers
-from gspmd.transforms.reroll.unfold import Unlike, unfold
+from gspmd.transforms.reroll.unfold import LayersDiffer, unfold
 
-__all__ = ["KEPT", "Fold", "Unlike", "fold", "mark_layers", "unfold"]
+__all__ = ["KEPT", "Fold", "LayersDiffer", "fold", "mark_layers", "unfold"]

@@ -1,10 +1,9 @@
-"""Taking layers out of a program in which they repeat, and putting them back into what became of it.
+"""Remove repeated layers from a program; `unfold.py` inserts them again after the passes.
 
-The passes work on a program with the first few layers and the last few. Operations that they make are told apart by
-the location they were made with, which is an object of its own for every operation here. What became of the two layers
-beside the missing ones has to be the same, and to depend in the same way on the layers around them. Then every layer
-between them becomes the same, too: it is said as the one behind it is, of its own arguments and of what its neighbours
-made.
+The passes run on a program with the first few and the last few layers. Every operation has a location object of its
+own here, which identifies the operations that passes create from it. After the passes, the two layers beside the
+removed ones must be equal, and depend on the layers around them in the same way. Then all removed layers would be equal
+to them, too. Each is inserted as a copy of the layer after it, with its own arguments and the values of its neighbors.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import IN_MIDDLE, NAME
-from gspmd.transforms.analysis.runs import LEAST_KEPT, LayerRun
+from gspmd.transforms.analysis.runs import MIN_KEPT, LayerRun
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
-from gspmd.transforms.reroll.layers import LayerPlace, Layers, RunKey, find_layers
+from gspmd.transforms.reroll.layers import Layers, RunKey, ValueInLayer, find_layers
 
-KEPT = (LEAST_KEPT, LEAST_KEPT + 1)
-"""How many layers are kept at each end: where what became of two is not the same in the middle, three may do."""
+KEPT = (MIN_KEPT, MIN_KEPT + 1)
+"""The numbers of layers kept at each end. If the middle layers differ with the first, the second may work."""
 
-LEAST = 300
-"""How many operations have to go so that it is worth it: to find out takes a twentieth of what the passes take."""
+MIN_OPERATIONS = 300
+"""The minimum number of removed operations. The search for layers takes a twentieth of the time of the passes."""
 
-LEAST_ALIKE = 30
-"""How many operations layers have to have, those at the ends left out, to be decided alike where none are taken out."""
+MIN_OPERATIONS_ALIKE = 30
+"""The minimum number of operations in the middle layers for which layers are decided alike without folding."""
 
 _ALIAS = "tf.aliasing_output"
-_OWN = frozenset({NAME, _ALIAS, "jax.result_info"})  # what arguments and results of layers need not have in common
+_OWN = frozenset({NAME, _ALIAS, "jax.result_info"})  # attributes in which layers may differ
 
 
-class OpPlace(NamedTuple):
-    """Which operation of a layer, and of which layer.
+class OpInLayer(NamedTuple):
+    """An operation of a layer.
 
-    `key` is the run, the position there, and the number among the operations inside that one.
+    `key` is its run, its position in the run, and its number among the operations inside that one.
     """
 
     key: tuple[RunKey, int, int]
@@ -46,26 +45,25 @@ class OpPlace(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class Ends:
-    """The arguments, or the results, of a function as they were: attributes and places by index.
+class SignaturePart:
+    """The arguments, or the results, of the original function: attributes and layer values by index.
 
-    `kept` are the indices of those that are not missing, and `folded` the attributes that these had without the others.
+    `kept` are the indices of those that are not removed, and `folded` their attributes in the folded function.
     """
 
     entries: list[dict[str, ir.Attribute]]
-    places: list[LayerPlace | None]
+    layer_values: list[ValueInLayer | None]
     kept: list[int]
     folded: list[dict[str, ir.Attribute]] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(slots=True)
 class Fold:
-    """What was taken out of a function: all but `kept` layers at each end.
+    """A folded function: all but `kept` layers at each end are removed.
 
-    `before` and `behind` are the layers on both sides of those that are missing, as they are numbered in the whole
-    program. `origins` say of operations, by the identity of the location that they have, in which layer they are, and
-    where there: the run, the position, and the number among the operations inside that one. `locations` are those of
-    all operations of the whole program.
+    `before` and `behind` are the layers on both sides of the removed ones, as numbered in the whole program. `origins`
+    has the operations of the kept layers, by the identity of their locations. `locations` are those of all operations
+    of the whole program.
     """
 
     kept: int
@@ -73,38 +71,38 @@ class Fold:
     behind: int
     runs: list[LayerRun]
     locations: list[Location]
-    origins: dict[int, OpPlace]
-    alive: list[Location]  # so that identities stay theirs
-    arguments: Ends
+    origins: dict[int, OpInLayer]
+    alive: list[Location]  # keeps the identities of locations in use
+    arguments: SignaturePart
     argument_locations: list[Location]
-    results: Ends
+    results: SignaturePart
 
     @property
     def missing(self) -> range:
         return range(self.before + 1, self.behind)
 
 
-def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = LEAST) -> Fold | None:
-    """Take layers out of the middle, all but the first number of `kept` at each end that is possible.
+def fold(function: Operation, kept: Sequence[int] = KEPT, min_operations: int = MIN_OPERATIONS) -> Fold | None:
+    """Remove the middle layers; at each end stay as many as the first number of `kept` that is possible.
 
-    None where that takes out fewer operations than `least`. What is the same in all layers is marked in any case, as it
-    is decided alike.
+    None if that removes fewer operations than `min_operations`. The operations of layers are marked in any case, so
+    that layers are decided alike.
     """
     block = function.regions[0]
-    found_layers = find_layers(list(block), block.arguments, kept, min(least, LEAST_ALIKE))
+    found_layers = find_layers(list(block), block.arguments, kept, min(min_operations, MIN_OPERATIONS_ALIKE))
     if found_layers is None:
         return None
     layers, kept_layers = found_layers
-    if (layers.last - layers.first + 1 - 2 * kept_layers) * sum(run.period for run in layers.runs) < least:
+    if (layers.last - layers.first + 1 - 2 * kept_layers) * sum(run.period for run in layers.runs) < min_operations:
         _mark_alike(layers, range(0), 0)
         return None
     before, behind = layers.first + kept_layers - 1, layers.last - kept_layers + 1
     missing = range(before + 1, behind)
     if not layers.are_used_within(before, behind, len(layers.ops) - 1):
         return None
-    arguments = _ends(function, "arg_attrs", layers, range(len(block.arguments)), missing)
-    results = _ends(function, "res_attrs", layers, layers.used[layers.first_used[-2] :].tolist(), missing)
-    if not _ends_repeat(arguments, results, before, behind):
+    arguments = _signature_part(function, "arg_attrs", layers, range(len(block.arguments)), missing)
+    results = _signature_part(function, "res_attrs", layers, layers.used[layers.first_used[-2] :].tolist(), missing)
+    if not _signature_repeats(arguments, results, before, behind):
         return None
     locations = [op.location for op in layers.ops]
     found = Fold(kept_layers, before, behind, layers.runs, locations, {}, [], arguments, list(block.locations), results)
@@ -115,54 +113,56 @@ def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = LEAST) ->
 
 
 def mark_layers(function: Operation) -> None:
-    """Mark what is the same in layers that repeat, and take none out."""
-    fold(function, least=1 << 62)
+    """Mark the operations of repeated layers, without removing any."""
+    fold(function, min_operations=1 << 62)
 
 
-def _ends(function: Operation, key: str, layers: Layers, values: Iterable[int], missing: range) -> Ends:
-    """What is known of arguments or results. Of several results that are one value each has a place of its own."""
-    seen: dict[LayerPlace, int] = {}
-    places: list[LayerPlace | None] = []
+def _signature_part(
+    function: Operation, key: str, layers: Layers, values: Iterable[int], missing: range
+) -> SignaturePart:
+    """The arguments or results. If several results are one value, each gets a key of its own."""
+    seen: dict[ValueInLayer, int] = {}
+    layer_values: list[ValueInLayer | None] = []
     for value in values:
-        place = layers.place(value)
-        if place is not None:
-            seen[place] = seen.get(place, 0) + 1
-            place = LayerPlace((place.key, seen[place]), place.layer)
-        places.append(place)
-    kept = [index for index, place in enumerate(places) if place is None or place.layer not in missing]
-    return Ends(dictionaries(function, key, len(places)), places, kept)
+        member = layers.member(value)
+        if member is not None:
+            seen[member] = seen.get(member, 0) + 1
+            member = ValueInLayer((member.key, seen[member]), member.layer)
+        layer_values.append(member)
+    kept = [index for index, member in enumerate(layer_values) if member is None or member.layer not in missing]
+    return SignaturePart(dictionaries(function, key, len(layer_values)), layer_values, kept)
 
 
-def _ends_repeat(arguments: Ends, results: Ends, before: int, behind: int) -> bool:
-    """Whether arguments and results of the missing layers are as those of the two beside them, aliases included."""
-    for ends in (arguments, results):
-        at = {place: index for index, place in enumerate(ends.places) if place is not None}
-        for place, index in at.items():
-            alias = _alias(ends, index, results)
-            if not before < place.layer < behind:
+def _signature_repeats(arguments: SignaturePart, results: SignaturePart, before: int, behind: int) -> bool:
+    """Whether arguments and results of the removed layers equal those of the two beside them, aliases included."""
+    for part in (arguments, results):
+        at = {member: index for index, member in enumerate(part.layer_values) if member is not None}
+        for member, index in at.items():
+            alias = _alias(part, index, results)
+            if not before < member.layer < behind:
                 if alias is not None and before < alias.layer < behind:
                     return False
                 continue
             for layer in (before, behind):
-                twin = at.get(LayerPlace(place.key, layer))
-                if twin is None or _common(ends.entries[twin]) != _common(ends.entries[index]):
+                twin = at.get(ValueInLayer(member.key, layer))
+                if twin is None or _common(part.entries[twin]) != _common(part.entries[index]):
                     return False
-                its = _alias(ends, twin, results)
+                its = _alias(part, twin, results)
                 if its is not None:
-                    its = LayerPlace(its.key, its.layer + place.layer - layer)
+                    its = ValueInLayer(its.key, its.layer + member.layer - layer)
                 if alias != its:
                     return False
-    fixed = [index for index, place in enumerate(arguments.places) if place is None]
+    fixed = [index for index, member in enumerate(arguments.layer_values) if member is None]
     return not any((alias := _alias(arguments, i, results)) and before < alias.layer < behind for i in fixed)
 
 
-def _alias(ends: Ends, index: int, results: Ends) -> LayerPlace | None:
-    """The place of the result that takes the memory of an argument; a place of its own for one of no layer."""
-    attribute = ends.entries[index].get(_ALIAS)
+def _alias(part: SignaturePart, index: int, results: SignaturePart) -> ValueInLayer | None:
+    """The result that aliases an argument, as a value of a layer; for a result of no layer, a unique one."""
+    attribute = part.entries[index].get(_ALIAS)
     if attribute is None:
         return None
     number = ir.IntegerAttr(attribute).value
-    return results.places[number] or LayerPlace(("result", number), 1 << 40)
+    return results.layer_values[number] or ValueInLayer(("result", number), 1 << 40)
 
 
 def _common(entry: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
@@ -170,7 +170,7 @@ def _common(entry: dict[str, ir.Attribute]) -> dict[str, ir.Attribute]:
 
 
 def _mark(layers: Layers, fold: Fold) -> None:
-    """Give every operation of layers that stay a location of its own, and say of those in the middle that they are."""
+    """Give every operation of the kept layers a location object of its own, and mark the middle layers."""
     _mark_alike(layers, fold.missing, len(fold.missing))
     for number, run in enumerate(layers.runs):
         for layer in run.layers:
@@ -181,11 +181,11 @@ def _mark(layers: Layers, fold: Fold) -> None:
                 for part, each in enumerate((op, *op.walk()) if op.regions else (op,)):
                     each.location = type(each.location)._CAPICreate(each.location._CAPIPtr)
                     fold.alive.append(each.location)
-                    fold.origins[id(each.location)] = OpPlace((number, position, part), layer)
+                    fold.origins[id(each.location)] = OpInLayer((number, position, part), layer)
 
 
 def _mark_alike(layers: Layers, missing: range, count: int) -> None:
-    """Say of operations of layers in which they are, and where there; those beside missing ones stand for these."""
+    """Mark operations with their layer and position; those beside the removed layers count for these, too."""
     context = context_of(layers.ops[0])
     beside = (missing.start - 1, missing.stop) if missing else ()
     first = 0  # the number of the first operation of a run in its layer
@@ -200,8 +200,8 @@ def _mark_alike(layers: Layers, missing: range, count: int) -> None:
 
 
 def _rewire(layers: Layers, fold: Fold) -> None:
-    """Make the layers beside the missing ones each other's neighbours."""
-    for layer, neighbour, other in (
+    """Make the layers beside the removed ones neighbors."""
+    for layer, neighbor, other in (
         (fold.before, fold.before + 1, fold.behind),
         (fold.behind, fold.behind - 1, fold.before),
     ):
@@ -209,7 +209,7 @@ def _rewire(layers: Layers, fold: Fold) -> None:
         for run in layers.runs:
             for index in run.operations(layer):
                 used = layers.used[layers.first_used[index] : layers.first_used[index + 1]].tolist()
-                beside = [number for number in used if layers.layer[number] == neighbour]
+                beside = [number for number in used if layers.layer[number] == neighbor]
                 if beside:
                     use_instead(layers.ops[index], {layers.values[n]: at[layers.key[n]] for n in beside})
 
@@ -228,18 +228,18 @@ def _erase(function: Operation, layers: Layers, fold: Fold) -> None:
     set_arguments(block, [block.arguments[i] for i in kept], [fold.argument_locations[i] for i in kept])
     declare_types(function)
     numbers = {index: number for number, index in enumerate(fold.results.kept)}
-    for key, ends in (("arg_attrs", fold.arguments), ("res_attrs", fold.results)):
-        for index in ends.kept:
-            entry = dict(ends.entries[index])
+    for key, part in (("arg_attrs", fold.arguments), ("res_attrs", fold.results)):
+        for index in part.kept:
+            entry = dict(part.entries[index])
             if _ALIAS in entry:
                 alias = ir.IntegerAttr(entry[_ALIAS])
                 entry[_ALIAS] = ir.IntegerAttr.get(alias.type, numbers[alias.value])
-            ends.folded.append(entry)
-        set_dictionaries(function, key, ends.folded)
+            part.folded.append(entry)
+        set_dictionaries(function, key, part.folded)
 
 
 def use_instead(op: Operation, known: dict[Value, Value]) -> None:
-    """Let an operation, and what is inside, use other values."""
+    """Replace operands of an operation and of the operations inside it."""
     for each in (op, *op.walk()) if op.regions else (op,):
         for index, value in enumerate(each.operands):
             if value in known:
@@ -247,7 +247,7 @@ def use_instead(op: Operation, known: dict[Value, Value]) -> None:
 
 
 def set_arguments(block: Block, arguments: list[Value], locations: list[Location]) -> None:
-    """Let these be the arguments of a block."""
+    """Set the arguments of a block."""
     block.arguments, block.locations = arguments, locations
     for index, value in enumerate(arguments):
         value.index = index

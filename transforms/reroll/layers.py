@@ -1,10 +1,10 @@
-"""Layers: what the runs of a function repeat together, and how layers depend on each other.
+"""Layers: the repetitions that runs of a function have in common, and how layers depend on each other.
 
-A layer of an unrolled model lies in several runs: its forward pass in one, its backward pass in another, in which
-layers come last to first, its update in a third. What a run uses of another one ties the two to each other. Every value
-of a layer has a key, which tells which of the layer's values it is and is the same for all layers.
+A layer of an unrolled model is part of several runs: of the forward pass, of the backward pass, which has the layers in
+reverse, and of the update. Runs are tied by the values that they use of each other. Every value of a layer has a key,
+which identifies it within the layer and is the same for all layers.
 
-Operations, and the values that they use and make, are numbers here: those of arguments come first.
+Operations and values are numbers here; the arguments are the first values.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ import numpy.typing as npt
 from gspmd.transforms.analysis.runs import LayerRun, fewest_layers, find_runs, inputs
 from gspmd.transforms.ir.operations import Operation, Value
 
-_MOST_TOGETHER = 4
-_NOWHERE = -(1 << 40)  # the layer of what belongs to none
+_MAX_TOGETHER = 4
+_NOWHERE = -(1 << 40)  # the layer of values that belong to none
 
 Key: TypeAlias = Hashable
-"""Which of a layer's values one is, the same for all layers."""
+"""Identifies a value within its layer; the same for all layers."""
 
 RunKey: TypeAlias = int | tuple[str, Key, int]
-"""The number of a run, or what stands for one: the operations that bring into form what has this key, by name."""
+"""The number of a run; or, for operations after a layer that change the form of a value, their name and its key."""
 
 
-class LayerPlace(NamedTuple):
-    """Which value of a layer, and of which layer."""
+class ValueInLayer(NamedTuple):
+    """A value of a layer."""
 
     key: Key
     layer: int
 
 
 class _Tie(NamedTuple):
-    """Each repetition of a run uses a value that a repetition of its `owner` makes; `rows` has -1 for none."""
+    """Repetitions of a run use values of repetitions of the run `owner`: those in `rows`, -1 for none."""
 
     run: int
     owner: int
@@ -47,13 +47,13 @@ class _Tie(NamedTuple):
 
 
 def corresponds(
-    value: Value, other: Value, places: dict[Value, LayerPlace], layer: int, between: tuple[int, int]
+    value: Value, other: Value, layer_values: dict[Value, ValueInLayer], layer: int, between: tuple[int, int]
 ) -> bool:
-    """Whether what `layer` uses is to it as the other value is to the next layer.
+    """Whether a value is to `layer` what the other value is to the next layer.
 
-    Both may also use the same value, unless it belongs to one of the layers `between`.
+    Both may also be the same value, unless it belongs to the layers `between`.
     """
-    one, next_ = places.get(value), places.get(other)
+    one, next_ = layer_values.get(value), layer_values.get(other)
     if value is other:
         return one is None or not between[0] <= one.layer <= between[1]
     return (
@@ -66,20 +66,20 @@ def corresponds(
 
 
 def find_layers(
-    ops: Sequence[Operation], arguments: Sequence[Value], kept: Sequence[int], least: int
+    ops: Sequence[Operation], arguments: Sequence[Value], kept: Sequence[int], min_operations: int
 ) -> tuple[Layers, int] | None:
     """Layers that depend on each other in the same way, and the first of the numbers `kept` that is possible.
 
-    Without the first and the last so many there are at least two of them, and `least` operations.
+    Without that number of layers at each end, at least two layers and `min_operations` operations are left.
     """
-    found = find_runs(ops, fewest_layers(kept[0])) if len(ops) >= least else []
+    found = find_runs(ops, fewest_layers(kept[0])) if len(ops) >= min_operations else []
     for each in kept:
-        for together in range(1, _MOST_TOGETHER + 1):
+        for together in range(1, _MAX_TOGETHER + 1):
             if not found or found[0].count < together * fewest_layers(each):
                 break
             layers = Layers(ops, arguments, found, together)
             missing = layers.last - layers.first + 1 - 2 * each
-            if missing < 2 or missing * sum(run.period for run in layers.runs) < least:
+            if missing < 2 or missing * sum(run.period for run in layers.runs) < min_operations:
                 continue
             if layers.repeat(layers.first + each - 1, layers.last - each + 1):
                 return layers, each
@@ -87,7 +87,7 @@ def find_layers(
 
 
 class Layers:
-    """The layers `first` to `last` of a block, which all of its runs have; there may be none."""
+    """The layers `first` to `last` of a block, which occur in all of its runs; there may be none."""
 
     def __init__(
         self, ops: Sequence[Operation], arguments: Sequence[Value], found: Sequence[LayerRun], together: int
@@ -122,7 +122,7 @@ class Layers:
     # ---- which layers ----
 
     def _tied(self, runs: Sequence[LayerRun], together: int) -> list[LayerRun]:
-        """The longest run and those that are tied to it, of which so many repetitions are a layer, by layers."""
+        """The longest run, whose layers have `together` repetitions, and the runs tied to it, by layer."""
         if not runs:
             return []
         runs[0].layers = [k // together for k in range(runs[0].count)]
@@ -130,7 +130,7 @@ class Layers:
         for order, (tie, values) in enumerate(self._ties(runs)):
             for number in (tie.run, tie.owner):
                 of_run[number].append((order, tie, values))
-        # The tie that says most is followed first, also where it leads on from what others have led to.
+        # The tie with the most evidence is followed first, even if it starts at a run that others have led to.
         ties: list[tuple[int, int, _Tie]] = []
         found = 0
         while True:
@@ -154,7 +154,7 @@ class Layers:
 
     @staticmethod
     def _known_by(runs: Sequence[LayerRun], tie: _Tie) -> int:
-        """How many repetitions of a run without layers would get one from the other run, which has them."""
+        """The number of repetitions whose layers follow by this tie, if only one of its runs has layers yet."""
         mine, its = runs[tie.run].layers, runs[tie.owner].layers
         if bool(mine) == bool(its):
             return 0
@@ -163,7 +163,7 @@ class Layers:
         return sum(row >= 0 and layer != _NOWHERE for layer, row in zip(mine, tie.rows, strict=True))
 
     def _ties(self, runs: Sequence[LayerRun]) -> list[tuple[_Tie, int]]:
-        """How runs use values of each other, with how many values say so; those that arguments say come first."""
+        """The ties between runs, with the number of values that support each; those from arguments come first."""
         home, repetition = self._homes(runs)
         ties = collections.Counter[_Tie]()
         of_arguments: set[_Tie] = set()
@@ -179,7 +179,7 @@ class Layers:
         return sorted(ties.items(), key=lambda entry: entry[0] not in of_arguments)
 
     def _homes(self, runs: Sequence[LayerRun]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The run that makes a value, or is the first to use an argument, and which of its repetitions."""
+        """By value, the run that produces it, or the first run that uses the argument, and the repetition."""
         home, repetition = np.full(len(self.values), -1), np.zeros(len(self.values), np.int64)
         for number, run in enumerate(runs):
             made = slice(self.first_made[run.start], self.first_made[run.stop])
@@ -194,7 +194,7 @@ class Layers:
         return home, repetition
 
     def _common(self) -> tuple[int, int]:
-        """The longest stretch of layers that all runs have."""
+        """The longest range of layers that all runs have."""
         common = set.intersection(*[set(run.layers) for run in self.runs]) if self.runs else set()
         found = (0, -1)
         for first in common:
@@ -217,7 +217,7 @@ class Layers:
         self.num_keys = keys
 
     def _key_arguments(self, count: int) -> None:
-        """Arguments that the layers use one each belong to these."""
+        """Assign arguments to layers, if each layer uses one of them."""
         if self.last < self.first:
             return
         for run in self.runs:
@@ -236,7 +236,7 @@ class Layers:
     # ---- how they depend on each other ----
 
     def repeat(self, low: int, high: int) -> bool:
-        """Whether layers from `low` to `high` all depend on others in the same way."""
+        """Whether the layers from `low` to `high` all depend on others in the same way."""
         for run in self.runs:
             used = self.used_in(run)[self._rows(run, low, high)]
             key, layer = self.key[used], self.layer[used]
@@ -248,13 +248,13 @@ class Layers:
         return True
 
     def are_used_within(self, low: int, high: int, last: int) -> bool:
-        """Whether what layers between `low` and `high` have is used by layers from `low` to `high`, and by `last`."""
+        """Whether only layers from `low` to `high`, and operation `last`, use values of the layers in between."""
         user = np.repeat(np.arange(len(self.ops)), np.diff(self.first_used))
         layer = self.layer[self.used]
         between = (low < layer) & (layer < high) & (user != last)
         users = self.layer_of_op[user[between]]
         return bool(((low <= users) & (users <= high)).all())
 
-    def place(self, number: int) -> LayerPlace | None:
-        """The place of a value."""
-        return LayerPlace(int(self.key[number]), int(self.layer[number])) if self.key[number] >= 0 else None
+    def member(self, number: int) -> ValueInLayer | None:
+        """The layer and the key of a value; None if it belongs to no layer."""
+        return ValueInLayer(int(self.key[number]), int(self.layer[number])) if self.key[number] >= 0 else None

@@ -2,7 +2,7 @@
 
 In: a decided module. Out: `sdy` collectives on global shapes, each with `gspmd.cause`, such that every operation fits
 its rule. Its data types are `Decision`, the shardings with which an operation runs, and `ReshardStep`, one collective
-of a reshard. A module that has not been decided is decided first, with all values as propagation has them.
+of a reshard. A module without a decision gets one first, in which all values keep the shardings of propagation.
 
 `Resharder` goes from operation to operation and asks the planner of `transforms/paths` for the steps. Reshards at the
 boundary of the program go directly to the shards and devices of arguments and results (`device_orders.py`).
@@ -25,7 +25,7 @@ from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import text_of
 from gspmd.transforms.passes import option
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.reshard.calls import tell_of_calls
+from gspmd.transforms.reshard.calls import remark_on_calls
 from gspmd.transforms.reshard.device_orders import exchange_at_ends
 from gspmd.transforms.reshard.host_memory import reshard_on_devices
 from gspmd.transforms.reshard.rewrite import Decision, Resharder
@@ -36,13 +36,13 @@ __all__ = ["Decision", "Reshard", "reshard"]
 
 @dataclasses.dataclass(frozen=True)
 class Reshard(PlanningPass):
-    """Insert `sdy` collectives wherever a value is needed other than it is."""
+    """Insert `sdy` collectives wherever a value is needed with another sharding."""
 
     argument = "gspmd-reshard"
-    summary = "Insert the collectives that bring every operand where it is needed"
+    summary = "Insert the collectives that give every operand the sharding with which it is needed"
 
     max_temporary_bytes: int = option(
-        0, "bytes of a value that a device may hold during a reshard, if possible (0: as much as is worth the time)"
+        0, "bytes of a value that a device may hold during a reshard, if possible (0: weighed against time)"
     )
     max_reshard_moves: int = option(
         MAX_RESHARD_MOVES,
@@ -54,13 +54,13 @@ class Reshard(PlanningPass):
 
     @property
     def counts_layers(self) -> bool:
-        return self.strict  # every reshard that no annotation asks for is listed
+        return self.strict  # all reshards that no annotation requires are listed
 
     def run(self, module: Operation) -> None:
         self.resharded(module, self.strict_bytes if self.strict else None)
 
     def resharded(self, module: Operation, allowed_bytes: int | None) -> list[Decision]:
-        """Run the pass, with this limit for reshards that no annotation asks for; returns what was done."""
+        """Run the pass with this limit for reshards that no annotation requires; returns the decisions."""
         return reshard(
             module,
             self.replicate_unsupported,
@@ -81,11 +81,11 @@ def reshard(
     max_moves: int = MAX_RESHARD_MOVES,
     constraints: str = WHERE_TAKEN,
 ) -> list[Decision]:
-    """Reshard in place; returns what was done, in program order, wherever tensors disagreed.
+    """Reshard in place; returns the decisions for all conflicts of shardings, in program order.
 
-    Operations are run as `decide` has decided; where it has not, it does now, with all values as they are.
-    `target` is the hardware that collectives are priced for; without one, bytes count first. With `allowed_bytes`,
-    raises ReshardError if a device sends more than that for any reshard that no annotation asks for.
+    Operations run as decided by `decide`. A module without a decision is decided first, and values keep their
+    shardings. `target` is the hardware for which collectives are priced; without one, bytes count first. With
+    `allowed_bytes`, raises ReshardError if a device sends more than that for any reshard that no annotation requires.
     `max_temporary_bytes` and `max_moves` are as in `Planner`.
     """
     annotated = AnnotatedProgram(module)
@@ -100,7 +100,7 @@ def reshard(
     rewriter = Resharder(annotated, RuleBook(every_row(), replicate_unsupported), planner, constraints == BIND)
     in_host_memory = says_host(annotated.program)
     rewriter.run()
-    tell_of_calls(annotated, rewriter)
+    remark_on_calls(annotated, rewriter)
     if allowed_bytes is not None:
         check_strict(rewriter.moves, allowed_bytes)
     exchange_at_ends(module, planner)

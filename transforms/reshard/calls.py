@@ -1,4 +1,4 @@
-"""Calls in manual computations over some axes, which devices along the others make alike: what that costs."""
+"""Remarks on the cost of calls in manual computations that all devices along the free axes repeat."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gspmd.transforms.paths.traffic import sent_by_step
 from gspmd.transforms.reshard.rewrite import Resharder
 
 
-def tell_of_calls(annotated: AnnotatedProgram, resharder: Resharder) -> None:
-    """Remark on every call that has no rule, once for all that are alike, of a program that was resharded."""
+def remark_on_calls(annotated: AnnotatedProgram, resharder: Resharder) -> None:
+    """Remark on the calls without a rule in a resharded program, once for equal calls."""
     alike = resharder.rules.alike
     if not alike:
         return
@@ -31,16 +31,16 @@ def tell_of_calls(annotated: AnnotatedProgram, resharder: Resharder) -> None:
     for (info, held), op in first.items():
         free = without(annotated.mesh.all_axes(), held)
         names = print_axes(free, annotated.mesh)
-        message = f"{alike[info]}, so {size_of(free)} devices along the free axes {names} compute it alike"
+        message = f"{alike[info]}, so {size_of(free)} devices along the free axes {names} repeat it"
         if sent[op.ir.location]:
             message += f", and each sends {sent[op.ir.location]:.0f} bytes for its operands"
         if counts[info, held] > 1:
-            message += f" (and {counts[info, held] - 1} more like it)"
+            message += f" (and {counts[info, held] - 1} more equal calls)"
         remark(op.ir, message)
 
 
 def _sent(resharder: Resharder) -> Counter[Location]:
-    """The bytes that a device sends for the operands of what is at each place."""
+    """By location, the bytes that a device sends for the operands of the operations there."""
     found: Counter[Location] = Counter()
     for move in resharder.moves:
         steps = sent_by_step(move.type_, move.source, move.steps)

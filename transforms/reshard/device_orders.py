@@ -1,7 +1,7 @@
-"""Reshards at an end of the program that has a device order of its own: one exchange to other tiles and devices.
+"""Reshards of arguments and results in other device orders: one exchange to other tiles and devices.
 
-Elsewhere one order is as good as another, and `gspmd-order` permutes shards between them. If a value is resharded
-anyway, right before it leaves or right after it enters, devices may be sent directly what they lack there.
+Elsewhere, `gspmd-order` permutes shards between device orders. If an argument or result is resharded anyway, one
+exchange may give each device the elements that it lacks in the other order.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import ANYWHERE, collective_time
 from gspmd.transforms.paths.planner import Planner
 
-# The steps of reshards that one exchange can take the place of.
+# The steps of reshards that one exchange can replace.
 _MOVES = STEPS - {f"sdy.{kind}" for kind in REDUCTIONS}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _CollectiveChain:
-    """Consecutive collectives, each the only user of the one before; the first reads `value`."""
+    """Consecutive collectives, each the only consumer of the previous one; the first reads `value`."""
 
     value: Value
     ops: tuple[Operation, ...]
@@ -44,7 +44,7 @@ class _CollectiveChain:
 
 
 def exchange_at_ends(module: Operation, planner: Planner) -> None:
-    """Replace reshards of arguments and results in other device orders where that sends less."""
+    """Replace reshards of arguments and results in other device orders by exchanges that send less."""
     function = main_function(module)
     ends = read_orders(function)
     orders = ends.distinct(planner.mesh)
@@ -72,7 +72,7 @@ def exchange_at_ends(module: Operation, planner: Planner) -> None:
 def _behind(
     value: Value, index: int, arguments: Sequence[DeviceIds | None], order: DeviceIds, own: DeviceIds
 ) -> _CollectiveChain | None:
-    """The chain that ends in a result; None if there is none, or both of its ends are in the program's order."""
+    """The chain that ends in a result; None if there is none, or if it starts and ends in the program's order."""
     ops: list[Operation] = []
     while value.op is not None and value.op.name in _MOVES and value.is_used_once:
         ops.insert(0, value.op)
@@ -86,7 +86,7 @@ def _behind(
 
 
 def _ahead(value: Value, index: int, order: DeviceIds, own: DeviceIds) -> _CollectiveChain | None:
-    """The chain that begins with an argument; None if there is none."""
+    """The chain that starts with an argument; None if there is none."""
     ops: list[Operation] = []
     end = value
     while end.is_used_once and (user := end.users[0]).name in _MOVES:
@@ -101,7 +101,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
     type_ = chain.value.type
     before, after = _sharding_of(annotated, chain.value), sharding_after(last, annotated.codec)
     parts = [size_of(sharding.used_axes()) for sharding in (before, after)]
-    if before.unreduced or after.unreduced or parts[1] == 1:  # what is gathered is alike in every order
+    if before.unreduced or after.unreduced or parts[1] == 1:  # a gathered value is equal in every order
         return False
     exchange = exchange_between_orders(
         planner.mesh, type_.shape, before.dim_axes(), after.dim_axes(), chain.source, chain.target
@@ -131,7 +131,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
 
 
 def _sharding_of(annotated: AnnotatedModule, value: Value) -> TensorSharding:
-    """How a value of @main's block is split."""
+    """The sharding of a value in the block of @main."""
     rank = value.type.rank
     if value.op is None:
         return annotated.arguments[value.index] or replicated(annotated.mesh, rank)

@@ -1,4 +1,4 @@
-"""Reshards of values in host memory, done on the devices: before they go there, or after they come back."""
+"""Reshard values in host memory on the devices: before they move to the host, or after they come back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gspmd.transforms.ops import traits_of
 
 
 def reshard_on_devices(module: Operation) -> None:
-    """Move every value that a collective takes from host memory to the devices, and the result back."""
+    """Move the operands of collectives from host memory to the devices, and the results back."""
     annotated = AnnotatedModule(module)
     hosts = HostValues(annotated.function, lambda name: name in STEPS or traits_of(name).stays_on_host)
     for value in list(hosts.kinds):
@@ -29,7 +29,7 @@ def _is_made_by_collective(value: Value) -> bool:
 
 
 def _reshard(first: Operation, value: Value, hosts: HostValues, annotated: AnnotatedModule) -> None:
-    """Let the collectives that begin with `first` work on the devices."""
+    """Let the chain of collectives that starts with `first` run on the devices."""
     first.operands[0] = source = _before_host(value)
     if source in hosts.kinds:
         sharding = _sharding(source, annotated)
@@ -54,14 +54,14 @@ def _reshard(first: Operation, value: Value, hosts: HostValues, annotated: Annot
 
 
 def _before_host(value: Value) -> Value:
-    """The value on the devices that was moved to the host, if that is known."""
+    """The value on the devices that was moved to the host, if known; else the host value itself."""
     while value.op is not None and is_host(placed_in(value.op)):
         value = value.op.operands[0]
     return value
 
 
 def _sharding(value: Value, annotated: AnnotatedModule) -> ir.Attribute | None:
-    """The sharding of a value as an operation's results have it, None for one that is whole."""
+    """The sharding attribute of a value, in the form of an operation's results; None if it is replicated."""
     codec: SdyCodec = annotated.codec
     index, parent = value.index, value.op or value.block.owner
     assert parent is not None

@@ -1,4 +1,4 @@
-"""Inserting the planned collectives, so that every operation's tensors fit its rule."""
+"""Insert the planned collectives, so that the tensors of every operation fit its rule."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from gspmd.transforms.reshard.strict import ValueMove, reason_for
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """A place where tensors disagree, and what was decided.
+    """A conflict of shardings at an operation, and the decision.
 
-    `have` are the completed shardings of the operands, then of the results; `runs` are those that the operation runs
-    with. If a value is only handed on (`rule` is None), both are of the operand `operand` alone: what it has and what
-    it is moved to.
+    `have` are the shardings of the values of operands, then of results; `runs` are those with which the operation runs.
+    If the operation only passes a value on (`rule` is None), both are those of operand `operand` alone, before and
+    after the reshard.
     """
 
     location: Location
@@ -60,7 +60,7 @@ def _operand_cause(op: Op, index: int) -> str:
 
 
 class Resharder:
-    """Walks the program once, in order, and makes every use agree with its definition."""
+    """Walks the program once, in order, and reshards every value to the shardings with which it is used."""
 
     def __init__(
         self, annotated: AnnotatedProgram, rules: RuleBook, planner: Planner, all_bind: bool = False
@@ -74,11 +74,11 @@ class Resharder:
         self.handle: list[Value] = list(self.program.value_ir)
         self.sharding: list[TensorSharding] = [None] * len(self.handle)  # type: ignore[list-item]
         self._whole: dict[int, TensorSharding] = {}
-        # Of every value, by scope: what it has been moved to.
-        self._moved: list[dict[int, dict[TensorSharding, Value]]] = []
+        # By scope and value: the resharded copies.
+        self._copies: list[dict[int, dict[TensorSharding, Value]]] = []
         self._loops = LoopNest[Block]()
-        self._loop_places: list[tuple[Operation, int]] = []  # the same loops: each, and the number of scopes around it
-        self._told: set[tuple[str, str]] = set()
+        self._loop_scopes: list[tuple[Operation, int]] = []  # the same loops, with the number of scopes around each
+        self._remarked: set[tuple[str, str]] = set()
         self.decisions: list[Decision] = []
         self.moves: list[ValueMove] = []
 
@@ -107,7 +107,7 @@ class Resharder:
         return found
 
     def _block(self, block: Body, returned: Sequence[TensorSharding]) -> None:
-        self._moved.append({})
+        self._copies.append({})
         self._ops(block, returned)
 
     def _ops(self, block: Body, returned: Sequence[TensorSharding]) -> None:
@@ -126,11 +126,11 @@ class Resharder:
             operand, result = op.operands[0], op.results[0]
             need = self.sharding[operand] if NOT_TAKEN in op.ir.attributes else wanted[0]
             self._decide_move(op.ir, 0, operand, need)
-            value = self._moved_value(operand, need, op.ir, "a sharding constraint asks for {to}")
+            value = self._resharded(operand, need, op.ir, "a sharding constraint asks for {to}")
             op.ir.replace([value])
             self._define(result, value, need)
             if not self._is_constant(operand) and not self._all_bind:
-                self._are_same(operand, result)
+                self._share_copies(operand, result)
             return
         if name == BARRIER:
             self._use_all(op.ir, op.operands, list(wanted), "operand {} of 'stablehlo.optimization_barrier'")
@@ -144,12 +144,12 @@ class Resharder:
         for result, sharding in zip(op.results, wanted, strict=True):
             self.sharding[result] = sharding
 
-    def _are_same(self, value: int, other: int) -> None:
-        """Let what one value has been moved to, or will be, be at hand where the other is taken."""
-        for scope in self._moved:
+    def _share_copies(self, value: int, other: int) -> None:
+        """Let two equal values share their resharded copies, present and future."""
+        for scope in self._copies:
             scope[other] = scope.setdefault(value, {})
         for each in (value, other):
-            self._moved[-1][value][self.sharding[each]] = self.handle[each]
+            self._copies[-1][value][self.sharding[each]] = self.handle[each]
 
     def _define(self, value: int, handle: Value, sharding: TensorSharding) -> None:
         self.handle[value] = handle
@@ -162,22 +162,22 @@ class Resharder:
         if loop:
             self._use_all(op.ir, op.operands, list(wanted), f"carry {{}} of '{name}'")
             self._loops.enter(op.ir.neighbours(), op.ir)
-            self._loop_places.append((op.ir, len(self._moved)))
+            self._loop_scopes.append((op.ir, len(self._copies)))
         for index, region in enumerate(op.regions):
             for argument, sharding in zip(region.arguments, wanted, strict=False):
                 self.sharding[argument] = sharding
-            self._moved.append({})
+            self._copies.append({})
             is_condition = loop and index == 0
             self._ops(region, () if is_condition else wanted)
             if not is_condition:
                 self._use_all(region.terminator, region.returned, list(wanted), f"'{name}' returns value {{}}")
-            self._moved.pop()
+            self._copies.pop()
         if loop:
             self._loops.leave()
-            self._loop_places.pop()
+            self._loop_scopes.pop()
 
     def _manual(self, op: Op) -> None:
-        """Operands as the manual computation takes them; inside, without its manual axes."""
+        """Reshard operands to the in-shardings of a manual computation; inside, shardings lack its manual axes."""
         region, block = self.annotated.region(op), op.regions[0]
         self._use_all(op.ir, op.operands, list(region.in_shardings), f"'{MANUAL}' takes operand {{}}")
         for argument, sharding in zip(block.arguments, region.in_shardings, strict=True):
@@ -185,14 +185,14 @@ class Resharder:
         wanted = [region.inside(sharding) for sharding in region.out_shardings]
         self._block(block, wanted)
         self._use_all(block.terminator, block.returned, wanted, f"'{MANUAL}' returns value {{}}")
-        self._moved.pop()
+        self._copies.pop()
 
     def _use_all(self, user: Operation, values: list[int], wanted: list[TensorSharding], cause: str) -> None:
         for index, (value, sharding) in enumerate(zip(values, wanted, strict=True)):
             if self.sharding[value] != sharding:
                 self._decide_move(user, index, value, sharding)
                 text = cause.format(index) + " as {to}"
-                user.operands[index] = self._moved_value(value, sharding, user, text)
+                user.operands[index] = self._resharded(value, sharding, user, text)
 
     def _decide_move(self, user: Operation, operand: int, value: int, need: TensorSharding) -> None:
         have = self.sharding[value]
@@ -202,7 +202,7 @@ class Resharder:
     # ---- one operation ----
 
     def _compute(self, op: Op, wanted: tuple[TensorSharding, ...], after: Operation) -> None:
-        """Run an operation as was decided: as its values are, if nothing is said."""
+        """Run an operation as decided; without a decision, with the shardings of its values."""
         rule = self.rules.rules[self.rules.of_op(op.info, op.ir)]
         if RULE in op.info.attributes:
             del op.ir.attributes[RULE]
@@ -221,19 +221,19 @@ class Resharder:
         wanted: tuple[TensorSharding, ...],
         after: Operation,
     ) -> None:
-        """Move operands to what an operation runs with, and its results to what they are wanted as."""
+        """Reshard operands to the shardings with which an operation runs, and results to those of their values."""
         have, count = tuple([self.sharding[value] for value in op.operands]), len(op.operands)
         if runs[count:] != wanted and widened_from(self.program, op.results[0]) is not None:
-            runs = (*wanted, *wanted)  # what is narrower is moved
+            runs = (*wanted, *wanted)  # the narrow operand is resharded instead
         found = Decision(op.ir.location, op.info.name, have + wanted, runs, op.info, rule)
         self.decisions.append(found)
         through = op.ir.attributes.pop(THROUGH, None)
         for value, copy in zip(op.operands, have if through is None else self.codec.read_list(through), strict=True):
             if copy != self.sharding[value]:
-                self._moved_value(value, copy, op.ir, "several operations take it from {to}")
+                self._resharded(value, copy, op.ir, "several operations take it from {to}")
         for index, (value, need) in enumerate(zip(op.operands, runs[:count], strict=True)):
             if have[index] != need:
-                op.ir.operands[index] = self._moved_value(value, need, op.ir, _operand_cause(op, index))
+                op.ir.operands[index] = self._resharded(value, need, op.ir, _operand_cause(op, index))
         if runs[count:] != wanted:
             self._finish_results(op, runs[count:], wanted, rule.combiner, after)
 
@@ -265,11 +265,11 @@ class Resharder:
         text: str,
         combiner: str,
     ) -> None:
-        """Bring a result from the sharding it is made with to the one its users expect."""
+        """Reshard a result from the sharding with which it is produced to that of its value."""
         raw = op.ir.results[index]
         path = self.planner.plan(op.info.results[index], *move)
         if not path.complete:
-            self._tell_given_up(op.ir, f"the ways to bring result {index} from {print_dims(move[0])} to its users")
+            self._remark_incomplete(op.ir, f"result {index} from {print_dims(move[0])} to its consumers")
         self.moves.append(ValueMove(op.info.name, op.ir.location, op.info.results[index], move[0], path.steps, text))
         final, created = self._emit(raw, path.steps, before, op.ir.location, text, combiner)
         raw.replace_all_uses_with(final, [created[0]])
@@ -277,8 +277,8 @@ class Resharder:
 
     # ---- moving a value ----
 
-    def _moved_value(self, value: int, need: TensorSharding, user: Operation, cause: str) -> Value:
-        """The value with another sharding: moved before its user, or found moved already."""
+    def _resharded(self, value: int, need: TensorSharding, user: Operation, cause: str) -> Value:
+        """The value with another sharding: an existing copy, or a reshard before its user."""
         have = self.sharding[value]
         if have == need:
             return self.handle[value]
@@ -286,61 +286,61 @@ class Resharder:
         if need in known:
             return known[need]
         if self._is_constant(value):
-            maker = self._maker(value)
-            moved = self._remake(maker, need, maker.ir, maker.ir.operands)
-            self._moved[0].setdefault(value, {})[need] = moved
+            producer = self._producer(value)
+            moved = self._clone(producer, need, producer.ir, producer.ir.operands)
+            self._copies[0].setdefault(value, {})[need] = moved
             return moved
         narrow = widened_from(self.program, value)
         if narrow is not None and not self.sharding[value].unreduced:
-            operands = [self._moved_value(narrow, need, user, cause)]
-            moved = self._remake(self._maker(value), need, user, operands)
-            self._moved[-1].setdefault(value, {})[need] = moved
+            operands = [self._resharded(narrow, need, user, cause)]
+            moved = self._clone(self._producer(value), need, user, operands)
+            self._copies[-1].setdefault(value, {})[need] = moved
             return moved
-        depth, point = self._where(value, need, user)
+        depth, point = self._insertion_point(value, need, user)
         type_ = self.program.value_type[value]
         source, path = self.planner.nearest(type_, tuple(known), need)
         if not path.complete:
-            self._tell_given_up(user, f"the ways to bring a value from {print_dims(source)} to {print_dims(need)}")
+            self._remark_incomplete(user, f"a value from {print_dims(source)} to {print_dims(need)}")
         self.moves.append(ValueMove(user.name, user.location, type_, source, path.steps, cause))
         moved, _ = self._emit(known[source], path.steps, point, user.location, cause, "add")
-        self._moved[depth].setdefault(value, {})[need] = moved
+        self._copies[depth].setdefault(value, {})[need] = moved
         return moved
 
     def _known(self, value: int) -> dict[TensorSharding, Value]:
-        """The value as it is and as it has been moved, the operands of a constraint being the same as its result."""
+        """The value and its resharded copies, by sharding. Operand and result of a constraint share them."""
         known = {self.sharding[value]: self.handle[value]}
-        for scope in self._moved:
+        for scope in self._copies:
             known.update(scope.get(value, ()))
         return known
 
-    def _tell_given_up(self, op: Operation, what: str) -> None:
-        """Say, once for equal ones, that the best of what was looked at is taken."""
-        if (op.name, what) not in self._told:
-            self._told.add((op.name, what))
-            most = self.planner.max_moves
-            remark(op, f"takes the best of {most} moves looked at of {what}; max-reshard-moves allows for more")
+    def _remark_incomplete(self, op: Operation, what: str) -> None:
+        """Remark that a search ended early and its best path is used, once for equal reshards."""
+        if (op.name, what) not in self._remarked:
+            self._remarked.add((op.name, what))
+            moves = self.planner.max_moves
+            remark(op, f"uses the best path of {what} found within {moves} moves; max-reshard-moves allows more")
 
     def _is_constant(self, value: int) -> bool:
-        return self.program.value_def[value] >= 0 and self._maker(value).splittable
+        return self.program.value_def[value] >= 0 and self._producer(value).splittable
 
-    def _maker(self, value: int) -> Op:
-        """The producer of a value that is no argument."""
+    def _producer(self, value: int) -> Op:
+        """The producer of a value that is not an argument."""
         return self.program.ops[self.program.value_def[value]]
 
-    def _remake(self, op: Op, need: TensorSharding, before: Operation, operands: Sequence[Value]) -> Value:
-        """Make a constant or a wider value again, split as needed, which costs nothing."""
+    def _clone(self, op: Op, need: TensorSharding, before: Operation, operands: Sequence[Value]) -> Value:
+        """Produce a constant or a widened value again, with the needed sharding, which sends nothing."""
         made = op.ir.clone(dict(zip(op.ir.operands, operands, strict=True))).insert(Point.at(before))
         made.attributes["sdy.sharding"] = self.codec.write_list((need,))
         return made.results[0]
 
-    def _where(self, value: int, need: TensorSharding, user: Operation) -> tuple[int, Operation]:
-        """Before the user; or, of a value from outside a loop, once before the loop, unless that holds too much."""
+    def _insertion_point(self, value: int, need: TensorSharding, user: Operation) -> tuple[int, Operation]:
+        """The scope and position of a reshard: before the user, or before a loop if the copy fits into memory."""
         number = self._loops.outermost(self.handle[value].block)
         type_ = self.program.value_type[value]
         held, before = (math.prod(each.local_shape(type_.shape)) for each in (need, self.sharding[value]))
         if number is None or (held - before) * element_bytes(type_.element) > self.planner.hardware.loop_bytes:
-            return len(self._moved) - 1, user
-        loop, depth = self._loop_places[number]
+            return len(self._copies) - 1, user
+        loop, depth = self._loop_scopes[number]
         return depth - 1, loop
 
     def _emit(
@@ -352,7 +352,7 @@ class Resharder:
         cause: str,
         combiner: str,
     ) -> tuple[Value, list[Operation]]:
-        """Create the steps' operations; returns the last value and the operations."""
+        """Create the operations of steps; returns the last value and the operations."""
         point = Point.at(before)
         reason = ir.StringAttr.get(reason_for(cause, steps[-1].after), self.codec.context)
         created = []

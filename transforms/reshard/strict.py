@@ -1,8 +1,7 @@
-"""Strict mode: a program with reshards that no annotation asks for is refused, with a list of all of them.
+"""Strict mode: a program with reshards that no annotation requires is refused, with a list of all of them.
 
-A sharding constraint, a manual computation and the shardings of the program's results ask for reshards, and partial
-results for their reduction. Everything else that a device sends to bring a value where an operation needs it is a
-reshard that follows from how shardings were completed.
+Sharding constraints, manual computations and the shardings of the program's results require reshards, and partial
+results require their reduction. All other reshards of operands and results follow from propagation and the decision.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.transforms.paths.traffic import sent_by_step
 
-_ASKED_FOR = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
+_REQUIRING = frozenset({CONSTRAINT, MANUAL, "func.return", "sdy.return"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueMove:
-    """A value of type `type_` brought from sharding `source` to where the operation `user` needs it, by `steps`.
+    """A reshard by `steps` of a value of type `type_` and sharding `source`, for the operation `user`.
 
-    `cause` says why; a `{to}` at its end stands for the sharding that is reached.
+    `cause` is the reason; a `{to}` at its end stands for the resulting sharding.
     """
 
     user: str
@@ -45,15 +44,15 @@ class ValueMove:
 
 
 def reason_for(cause: str, reached: TensorSharding) -> str:
-    """A cause in full. Only the `{to}` at its end is what it stands for: an axis may be called so, too."""
+    """A cause with its `{to}` replaced. Only the one at the end, because an axis may have that name, too."""
     return cause.removesuffix("{to}") + print_dims(reached) if cause.endswith("{to}") else cause
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForbiddenReshard:
-    """A reshard that strict mode refuses: for which operation, from which sharding to which, and why.
+    """A reshard that strict mode refuses: its operation, its shardings before and after, and its cause.
 
-    `kinds` are its collectives, `bytes` what a device sends each time it is done; shardings are in Shardy's notation,
+    `kinds` are its collectives, `bytes` what a device sends each time it runs. Shardings are in Shardy's notation,
     without the mesh.
     """
 
@@ -73,7 +72,7 @@ class ForbiddenReshard:
 
 
 class ReshardError(Unsupported):
-    """A program refused by strict mode; `reshards` are all that it has, the largest first."""
+    """A program refused by strict mode; `reshards` are all refused ones, the largest first."""
 
     usual_code = Code.RESHARD
 
@@ -84,7 +83,7 @@ class ReshardError(Unsupported):
             f"{first}; strict mode allows no reshard{limit}, the program has {len(reshards)}",
             op=first.operation,
             location=first.location,
-            hint="annotate the value as it is needed (see gspmd explain --conflicts --hints), or allow more bytes",
+            hint="annotate the value with this sharding (see gspmd explain --conflicts --hints), or allow more bytes",
         )
         self.reshards = reshards
         self.others = tuple(
@@ -93,7 +92,7 @@ class ReshardError(Unsupported):
 
 
 def check_strict(moves: Iterable[ValueMove], allowed_bytes: int) -> None:
-    """Raise ReshardError if a device sends more than `allowed_bytes` for any reshard that no annotation asks for."""
+    """Raise ReshardError if a device sends more than `allowed_bytes` for any reshard that no annotation requires."""
     found = [reshard for reshard in _forbidden(moves) if reshard.bytes > allowed_bytes]
     if found:
         raise ReshardError(tuple(sorted(found, key=lambda reshard: -reshard.bytes)), allowed_bytes)
@@ -102,7 +101,7 @@ def check_strict(moves: Iterable[ValueMove], allowed_bytes: int) -> None:
 def _forbidden(moves: Iterable[ValueMove]) -> Iterator[ForbiddenReshard]:
     for move in moves:
         sent = list(_sent(move))
-        if move.user in _ASKED_FOR or not sent:
+        if move.user in _REQUIRING or not sent:
             continue
         target = print_dims(move.steps[-1].after)
         yield ForbiddenReshard(
@@ -118,7 +117,7 @@ def _forbidden(moves: Iterable[ValueMove]) -> Iterator[ForbiddenReshard]:
 
 
 def _sent(move: ValueMove) -> Iterator[tuple[str, float]]:
-    """Kind and bytes of the steps that move the value. What is partial may be reduced in parts and gathered."""
+    """The kinds and bytes of the steps, except those that reduce a partial value (also a decomposed all-reduce)."""
     reducing = {*REDUCTIONS, "all_gather"} if move.source.unreduced else REDUCTIONS
     for kind, sent in sent_by_step(move.type_, move.source, move.steps):
         if kind not in reducing:

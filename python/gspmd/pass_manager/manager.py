@@ -178,7 +178,7 @@ def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: Aft
                         reroll.unfold(main_function(top), folded)
                         after("unfold", top)
                 return True
-            except reroll.Unlike:
+            except reroll.LayersDiffer:
                 held.clear()
                 kept = tuple(number for number in kept if folded is not None and number > folded.kept)
             except (Error, _RemarkInFoldedLayers):

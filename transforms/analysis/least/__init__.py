@@ -1,1 +1,1 @@
-"""The least that devices have to send, whatever program does what is annotated: docs/least.md has the proof."""
+"""A lower bound of communication for all programs with the same annotations: docs/least.md has the proof."""

@@ -1,4 +1,4 @@
-"""What elementwise operations make of what is known of their operands."""
+"""The facts on results of elementwise operations, from those on operands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gspmd.transforms.ir.program import Op
 
 
 def unary(of_range: Callable[[Range], Range], slope: int, defined_from: float = -math.inf) -> Step:
-    """A function of one number. `slope` is the sign of its derivative, 0 for one that is zero at single places."""
+    """A function of one number. `slope` is the sign of its derivative; 0 if unknown. It is zero only at points."""
 
     def step(op: Op, operands: list[ValueFacts]) -> Result:
         (operand,) = operands
@@ -58,12 +58,12 @@ def _sum(op: Op, operands: list[ValueFacts], factor: int) -> Result:
     left, right = operands
     found = [*left.without(right), *(image.scaled(factor, 0) for image in right.without(left))]
     for number in left.images.keys() & right.images.keys():
-        found += _together(left.images[number], right.images[number].scaled(factor, 0))
+        found += _sum_of_images(left.images[number], right.images[number].scaled(factor, 0))
     return [(found, ranges.add(left.range, right.range if factor > 0 else ranges.negate(right.range)))]
 
 
-def _together(left: Image, right: Image) -> list[Image]:
-    """The sum of two images, if it is known that nothing cancels out."""
+def _sum_of_images(left: Image, right: Image) -> list[Image]:
+    """The sum of two images, if they cannot cancel each other."""
     if not left.same_matrix(right) or not left.slope or left.slope != right.slope:
         return []
     return [left.scaled(1, right.coefficients).narrowed(right.width)]
@@ -79,12 +79,12 @@ def multiply(op: Op, operands: list[ValueFacts]) -> Result:
     for number in left.images.keys() & right.images.keys():
         a = left.images[number].scaled(sign(right.range), right.arguments)
         b = right.images[number].scaled(sign(left.range), left.arguments)
-        found += _together(a, b)
+        found += _sum_of_images(a, b)
     return [(found, ranges.multiply(left.range, right.range))]
 
 
 def _times(left: ValueFacts, right: ValueFacts) -> list[Image]:
-    """Images of a value times numbers that are not zero."""
+    """The images of a value times nonzero numbers."""
     if not sign(right.range) and not right.images:
         return []
     return [image.scaled(sign(right.range), right.arguments) for image in left.without(right)]
@@ -100,12 +100,12 @@ def divide(op: Op, operands: list[ValueFacts]) -> Result:
         found += [i.scaled(-sign(left.range), right.arguments | left.arguments) for i in right.without(left)]
     for number in left.images.keys() & right.images.keys():
         a = left.images[number].scaled(slope, right.arguments)
-        found += _together(a, right.images[number].scaled(-sign(left.range), left.arguments | right.arguments))
+        found += _sum_of_images(a, right.images[number].scaled(-sign(left.range), left.arguments | right.arguments))
     return [(found, ranges.divide(left.range, right.range))]
 
 
 def extreme(largest: bool) -> Step:
-    """The larger or the smaller of two numbers, where it is known which is."""
+    """The larger or the smaller of two numbers, if it is known which one that is."""
 
     def step(op: Op, operands: list[ValueFacts]) -> Result:
         left, right = operands

@@ -1,14 +1,15 @@
-"""How a value changes with one argument while all other arguments stay: its derivative, by structure.
+"""Images: the structure of the derivative of a value by one argument, with the other arguments fixed.
 
-A derivative is a matrix from the argument's elements to the value's. Its dimensions are taken apart into *atoms*, and
-it is the product (of Kronecker) of small matrices over these, up to factors that are not zero:
+The derivative is a matrix from the elements of the argument to those of the value. Dimensions are factored into
+*atoms*. Up to nonzero factors, the derivative is a Kronecker product of small matrices over the atoms:
 
-- an atom that argument and value share is the identity: every element depends on its own,
-- a `Mixer` is a matrix between other atoms of which every part has the rank that its size allows, up to `rank`.
+- the identity for an atom that argument and value share: every element depends on the corresponding one,
+- a `Mixer` between other atoms: a matrix whose submatrices all have the largest rank that their sizes allow, at most
+  `rank`.
 
-Of `%c = dot %a, %w` for f32[8,16] and f32[16,4], the image of `%a` has the atom of 8 in common, and mixes the 16
-columns into 4 rows; that of a sum over 16 elements mixes these into none, and that of a broadcast mixes none into new
-ones.
+For example, in `%c = dot %a, %w` for f32[8,16] and f32[16,4], the image of `%a` shares the atom of 8, and mixes the 16
+columns into 4 rows. The image of a sum over 16 elements mixes these into no rows, and that of a broadcast mixes no
+columns into new rows.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import math
 from collections.abc import Collection, Sequence
 
 Dims = tuple[tuple[int, ...], ...]
-"""The atoms of every dimension, major to minor; of one of size 1 there are none."""
+"""The atoms of every dimension, major to minor; a dimension of size 1 has none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mixer:
-    """A matrix from the elements of atoms of the argument, `columns`, to those of atoms of the value, `rows`.
+    """A matrix from the elements of argument atoms, `columns`, to those of value atoms, `rows`.
 
-    Of every choice of rows and columns the rank is the least of their numbers and `rank`.
+    The rank of every submatrix is the minimum of its numbers of rows and columns and `rank`.
     """
 
     rows: tuple[int, ...]
@@ -35,11 +36,11 @@ class Mixer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """The derivative of a value by the argument of that number.
+    """The derivative of a value by the argument with number `argument`.
 
-    `slope` is the sign of all its entries that are not zero, 0 where that is not known. `width` are the bytes of the
-    narrowest element type on the way. `coefficients` are the arguments that its entries may depend on, as bits.
-    `origin` names the matrices: images of one origin and structure differ in the factors of their rows only.
+    `slope` is the sign of its nonzero entries, 0 if unknown. `width` is the size in bytes of the narrowest element type
+    between argument and value. `coefficients` are the arguments on which its entries may depend, as bits. `origin`
+    identifies the matrices: images with equal origin and structure differ only in factors of their rows.
     """
 
     argument: int
@@ -54,23 +55,23 @@ class Image:
 
     @property
     def shared(self) -> tuple[int, ...]:
-        """The atoms that argument and value have in common."""
+        """The atoms that argument and value share."""
         ours = {atom for dim in self.value for atom in dim}
         return tuple(atom for dim in self.source for atom in dim if atom in ours)
 
     def count(self, atoms: Collection[int]) -> int:
-        """The elements that these atoms have together."""
+        """The number of elements of these atoms."""
         return math.prod(self.sizes[atom] for atom in atoms)
 
     @property
     def reaches_all(self) -> bool:
-        """Whether the argument can move all elements of the value independently."""
+        """Whether the argument can change all elements of the value independently."""
         return all(self.count(m.rows) <= min(self.count(m.columns), m.rank) for m in self.mixers)
 
     def as_matrix(self, rows: Collection[int], columns: Collection[int]) -> int:
-        """The rank of the value as a matrix of these dimensions, at almost all arguments; of every part up to that.
+        """The rank of the value as a matrix of these dimensions, at almost all arguments; 0 if unknown.
 
-        0 where it is not known. Other dimensions are of a batch, each element of which has a matrix of its own.
+        Submatrices have the largest rank that their sizes allow, up to this one. Other dimensions are batch dimensions.
         """
         if self.reaches_all:
             return self.count({atom for dim in self.value for atom in dim})
@@ -81,21 +82,21 @@ class Image:
         return min(mixed[0].rank, self.count(mixed[0].columns)) if any(map(set(mixed[0].rows).__eq__, sides)) else 0
 
     def same_matrix(self, other: Image) -> bool:
-        """Whether the other derivative is this one, each row times a number."""
+        """Whether the derivatives are equal up to factors of rows."""
         mine, theirs = ((i.argument, i.value, i.source, i.sizes, i.mixers, i.origin) for i in (self, other))
         return mine == theirs
 
     def scaled(self, slope: int, coefficients: int) -> Image:
-        """Every row times a number of this sign, which depends on these arguments."""
+        """The image with rows scaled by numbers of this sign, which depend on the arguments `coefficients`."""
         return dataclasses.replace(self, slope=self.slope * slope, coefficients=self.coefficients | coefficients)
 
     def narrowed(self, width: float) -> Image:
-        """The same on its way through a value of such elements."""
+        """The image after passing through a value with elements of `width` bytes."""
         return self if width >= self.width else dataclasses.replace(self, width=width)
 
 
 def of_argument(number: int, shape: Sequence[int], width: float) -> Image | None:
-    """An argument by itself; None where it has no elements."""
+    """The image of an argument itself; None if it has no elements."""
     if 0 in shape:
         return None
     atoms = iter(range(len(shape)))
@@ -108,7 +109,7 @@ def transposed(image: Image, order: Sequence[int]) -> Image:
 
 
 def reshaped(image: Image, shape: Sequence[int]) -> Image | None:
-    """The same elements in another shape; None where an atom would have to be cut at no divisor of it."""
+    """The image of a reshape; None if a dimension would have to split an atom at a non-divisor."""
     left = [atom for dim in image.value for atom in dim]
     dims: list[tuple[int, ...]] = []
     for size in shape:
@@ -133,7 +134,7 @@ def reshaped(image: Image, shape: Sequence[int]) -> Image | None:
 
 
 def _cut(image: Image, atom: int, size: int) -> tuple[Image, int]:
-    """Take an atom apart into a major one of `size`, which keeps its number, and the rest."""
+    """Split an atom into a major one of `size`, which keeps its number, and a minor one."""
     minor = len(image.sizes)
     sizes = list(image.sizes)
     sizes[atom] //= size
@@ -165,12 +166,12 @@ def spread(image: Image, dims: Sequence[int], shape: Sequence[int]) -> Image:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Factor:
-    """What an image is multiplied with and summed: dimensions that stay (`batch`), and those that are summed.
+    """The other operand of a contraction of an image over dimensions `summed`, with dimensions `batch`.
 
-    `new` are the sizes of dimensions that come from the other side, behind those that are left if `behind`. The other
-    side's numbers are of one sign (`sign`), or 0; `free` are the arguments, as bits, each of which can make all of them
-    any numbers at all. `rank` is that of the other side as a matrix, and of every part up to that; 0 where it is not
-    known. `arguments` are all that it depends on.
+    `new` are the sizes of the result dimensions from the other operand, after the remaining ones if `behind`. `sign` is
+    the sign of its elements, or 0. `free` are the arguments, as bits, each of which can give its elements any values.
+    `rank` is its rank as a matrix, and of submatrices as far as their sizes allow; 0 if unknown. `arguments` are those
+    on which it depends.
     """
 
     batch: tuple[int, ...]
@@ -184,17 +185,17 @@ class Factor:
 
 
 def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
-    """The image after a product that is summed over dimensions, None where nothing is known of its ranks."""
-    gone = {atom for dim in factor.summed for atom in image.value[dim]}
-    alike = [atom for atom in image.shared if atom in gone]
-    hit = [m for m in image.mixers if gone.intersection(m.rows)]
-    among = {atom for dim in factor.batch for atom in image.value[dim]}
-    if any(m.columns and among.intersection(m.rows) for m in image.mixers):
+    """The image after a contraction; None if its ranks are unknown."""
+    summed = {atom for dim in factor.summed for atom in image.value[dim]}
+    summed_shared = [atom for atom in image.shared if atom in summed]
+    summed_mixers = [m for m in image.mixers if summed.intersection(m.rows)]
+    batch_atoms = {atom for dim in factor.batch for atom in image.value[dim]}
+    if any(m.columns and batch_atoms.intersection(m.rows) for m in image.mixers):
         return None
-    if any(not gone.issuperset(m.rows) for m in hit):
+    if any(not summed.issuperset(m.rows) for m in summed_mixers):
         return None
     same_sign = bool(factor.sign and image.slope)
-    repeats, mixes = [m for m in hit if not m.columns], [m for m in hit if m.columns]
+    repeats, mixes = [m for m in summed_mixers if not m.columns], [m for m in summed_mixers if m.columns]
     if repeats and not same_sign:
         return None
     sizes = list(image.sizes)
@@ -204,10 +205,10 @@ def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
         sizes += [size] if size > 1 else []
     new = tuple(atom for dim in new_dims for atom in dim)
     rows = math.prod(factor.new)
-    mixers = [m for m in image.mixers if m not in hit]
+    mixers = [m for m in image.mixers if m not in summed_mixers]
     if mixes:
         (mixed, *others) = mixes
-        if alike or others:
+        if summed_shared or others:
             return None
         if factor.free & ~image.coefficients:
             mixers.append(Mixer(new, mixed.columns, min(mixed.rank, rows, image.count(mixed.rows))))
@@ -215,10 +216,10 @@ def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
             mixers += [Mixer((), mixed.columns, 1), *(Mixer((atom,), (), 1) for atom in new)]
         else:
             return None
-    elif alike and factor.rank > 1:
-        mixers.append(Mixer(new, tuple(alike), min(rows, image.count(alike), factor.rank)))
+    elif summed_shared and factor.rank > 1:
+        mixers.append(Mixer(new, tuple(summed_shared), min(rows, image.count(summed_shared), factor.rank)))
     elif factor.sign or factor.free:
-        mixers += [Mixer((), tuple(alike), 1)] if alike else []
+        mixers += [Mixer((), tuple(summed_shared), 1)] if summed_shared else []
         mixers += [Mixer((atom,), (), 1) for atom in new]
     else:
         return None
@@ -237,7 +238,7 @@ def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
 
 
 def _renumbered(image: Image) -> Image:
-    """The same without numbers of atoms that are gone, so that images stay as small as their values."""
+    """The image with its remaining atoms numbered from 0, so that images stay as small as their values."""
     used = sorted({atom for dims in (image.value, image.source) for dim in dims for atom in dim})
     number = {atom: index for index, atom in enumerate(used)}
 

@@ -1,7 +1,7 @@
-"""The images that values of a program are of its arguments: a walk over its operations, in order.
+"""The images of the values of a program by its arguments, computed in program order.
 
-Ranks are those at almost all arguments between 1 and 2 (see `ranges`), where a rectifier lets through what it gets. An
-image is there only where the argument reaches the value along one way, or along several that cannot cancel out.
+Ranks are those at almost all arguments between 1 and 2 (see `ranges`), where a rectifier is the identity. A value has
+an image by an argument only if it depends on it along one path, or along several that cannot cancel each other.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gspmd.transforms.ir.op_info import combiner
 from gspmd.transforms.ir.program import Body, Op, Program
 from gspmd.transforms.ir.types import element_bytes
 
-_MAX_IMAGES = 8  # of a value; those by the largest arguments are kept
+_MAX_IMAGES = 8  # for each value, those by its largest arguments
 
 
 def images_of(program: Program) -> dict[int, ValueFacts]:
-    """What is known of the values of the outermost block, by value."""
+    """The facts on the values of the outermost block."""
     return _Walk(program).known
 
 
@@ -63,7 +63,7 @@ class _Walk:
             self.known[value] = ValueFacts(arguments, {i.argument: i for i in images[:_MAX_IMAGES]}, range_)
 
     def _used_inside(self, body: Body) -> int:
-        """The arguments that anything in a region depends on through values of outside."""
+        """The arguments on which operations in a region depend through outside values, as bits."""
         found = 0
         for value in (*(v for op in body.ops for v in op.operands), *body.returned):
             found |= self.known[value].arguments if value in self.known else 0
@@ -89,7 +89,7 @@ def _same(op: Op, operands: list[ValueFacts]) -> Result:
 
 
 def _part(op: Op, operands: list[ValueFacts]) -> Result:
-    """Some of the elements of the first operand, of which only the range is followed."""
+    """Some elements of the first operand; only their range is known."""
     return [((), operands[0].range)]
 
 
@@ -184,4 +184,4 @@ _STEPS: dict[str, Step] = {
     "stablehlo.reduce": _reduce,
     "stablehlo.dot_general": _dot,
 }
-"""What operations make of what is known of their operands; of results of others nothing is known."""
+"""By operation, the facts on results from those on operands; nothing is known of the results of others."""

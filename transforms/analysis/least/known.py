@@ -1,4 +1,4 @@
-"""What is known of a value on the way through a program."""
+"""The facts on a value that the lower bound uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Images = Mapping[int, Image]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """What is known of a value: the `arguments` that it depends on, as bits, its `images` by argument, its `range`."""
+    """Facts on a value: the `arguments` on which it depends, as bits, its `images` by argument, and its `range`."""
 
     arguments: int
     images: Images
@@ -23,11 +23,11 @@ class ValueFacts:
 
     @property
     def free(self) -> int:
-        """The arguments, as bits, each of which can make the value any value at all, near the one that it has."""
+        """The arguments, as bits, each of which can change all elements of the value independently."""
         return sum(1 << number for number, image in self.images.items() if image.reaches_all)
 
     def without(self, other: ValueFacts) -> list[Image]:
-        """The images by arguments that another value does not depend on."""
+        """The images by arguments on which another value does not depend."""
         return [image for number, image in self.images.items() if not other.arguments >> number & 1]
 
 

@@ -1,4 +1,4 @@
-"""What the shardings of one argument and one result ask devices to be sent: see docs/least.md."""
+"""The elements that devices must receive, from the shardings of one argument and one result: see docs/least.md."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 from gspmd.dialect.axes import Axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.analysis.least.image import Image, Mixer
-from gspmd.transforms.analysis.least.tiles import UNIT, Box, Ints, coordinate, count, held, lengths
+from gspmd.transforms.analysis.least.tiles import UNIT, Box, Ints, coordinate, count, device_ranges, lengths
 
-_MAX_CUTS = 4  # dimensions of an argument that are summed, of which all choices are tried
+_MAX_CUTS = 4  # summed dimensions of an argument, of which all subsets are tried
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequiredElements:
-    """Elements that have to be sent so that a result is where it is wanted: `by_device` is what each receives.
+    """The elements that devices must receive for a result: `by_device` of each device.
 
-    `sums` are those of all devices together where the devices along some axes, the key, each have a part of the sum.
-    `width` are the bytes that each element takes.
+    `sums` are the elements of all devices together, by the axes along which devices have different summands. `width` is
+    the size of an element in bytes.
     """
 
     result: int
@@ -32,31 +32,31 @@ class RequiredElements:
     width: float
 
     @property
-    def most(self) -> float:
-        """Bytes of all devices together."""
+    def total_bytes(self) -> float:
+        """The bytes of all devices together."""
         return self.width * max(float(self.by_device.sum()), *self.sums.values(), 0.0)
 
 
 def need_of(
     result: int, image: Image, source: tuple[Axes, ...], target: tuple[Axes, ...] | None, mesh: Mesh
 ) -> RequiredElements:
-    """What a result needs of an argument, with the axes that their dimensions are split over.
+    """The elements of an argument that a result needs; `source` and `target` are the axes that split their dimensions.
 
-    Without `target` the result may be anywhere, as long as each of its elements is somewhere.
+    Without `target`, every element of the result only has to be on some device.
     """
-    has = held(image, image.source, source, mesh, more=True)
+    has = device_ranges(image, image.source, source, mesh, more=True)
     if target is None:
         received = np.zeros(mesh.size, np.int64)
         wants = None
     else:
-        wants = held(image, image.value, target, mesh, more=False)
+        wants = device_ranges(image, image.value, target, mesh, more=False)
         received = _received(image, has, wants, mesh)
     sums = dict(_sums(image, source, wants, mesh))
     return RequiredElements(result, image.argument, received, sums, image.width)
 
 
 def _received(image: Image, has: Box, wants: Box, mesh: Mesh) -> Ints:
-    """The rank, for each device, of what it wants by what it does not have."""
+    """By device, the rank of the derivative of its result elements by the argument elements that it lacks."""
     wanted, both = lengths(wants, UNIT), lengths(wants, UNIT) * lengths(has, UNIT)
     for atom in image.shared:
         low, high = (pick(wants[atom][i], has[atom][i]) for i, pick in ((0, np.maximum), (1, np.minimum)))
@@ -75,7 +75,7 @@ def _received(image: Image, has: Box, wants: Box, mesh: Mesh) -> Ints:
 
 
 def _ranks(image: Image, mixer: Mixer, has: Box, wants: Box, mesh: Mesh) -> tuple[Ints, Ints]:
-    """Of the rows that each device wants: the rank of all columns, and of those that it does not have."""
+    """By device, the ranks of the rows that it wants: over all columns, and over the columns that it lacks."""
     rows, columns = count(wants, mixer.rows, mesh.size), image.count(mixer.columns)
     missing = columns - count(has, mixer.columns, mesh.size)
     most = np.minimum(rows, mixer.rank)
@@ -83,13 +83,13 @@ def _ranks(image: Image, mixer: Mixer, has: Box, wants: Box, mesh: Mesh) -> tupl
 
 
 def _sums(image: Image, source: tuple[Axes, ...], wants: Box | None, mesh: Mesh) -> Iterator[tuple[Axes, float]]:
-    """What all devices together are sent if those along some axes have each a part of what is summed."""
+    """The elements that all devices together receive, by the axes along which devices have different summands."""
     shared = set(image.shared)
     summed = [dim for dim, atoms in enumerate(image.source) if source[dim] and atoms and not shared.intersection(atoms)]
     for many in range(1, min(len(summed), _MAX_CUTS) + 1):
         for dims in itertools.combinations(summed[:_MAX_CUTS], many):
             cut = tuple(axes if dim in dims else () for dim, axes in enumerate(source))
-            has = held(image, image.source, cut, mesh, more=True)
+            has = device_ranges(image, image.source, cut, mesh, more=True)
             over = tuple(axis for dim in dims for axis in source[dim])
             total = _sum(image, has, wants, coordinate(mesh, over), mesh)
             if total is not None:
@@ -97,7 +97,7 @@ def _sums(image: Image, source: tuple[Axes, ...], wants: Box | None, mesh: Mesh)
 
 
 def _sum(image: Image, has: Box, wants: Box | None, part: Ints, mesh: Mesh) -> float | None:
-    """A sum of `h` parts that `m` devices want takes `m + h - 2` elements; None where no sum has several parts."""
+    """The elements for sums: `m + h - 2` if `m` devices want a sum of `h` summands. None if no sum has several."""
     columns = [count(has, mixer.columns, mesh.size) for mixer in image.mixers]
     there = np.ones(mesh.size, bool)
     for each in columns:

@@ -1,7 +1,6 @@
-"""Between which numbers the elements of a value lie while all arguments of numbers lie between 1 and 2.
+"""The ranges of the elements of values, if all numeric arguments are between 1 and 2.
 
-These are enough to know of what is positive that it is, and which side a comparison takes. Every range is a little
-larger than it has to be, for rounding.
+Ranges show that values are positive, and the results of comparisons. Each range has a small margin for rounding.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _SLACK = 1e-6
 
 
 def sign(range_: Range) -> int:
-    """The sign of all numbers between, 0 if there is none."""
+    """The sign of all numbers in a range; 0 if they have several."""
     return 1 if range_[0] > 0 else -1 if range_[1] < 0 else 0
 
 
 def between(numbers: Sequence[float], scale: float = 0.0) -> Range:
-    """The range of these numbers, with room for rounding of numbers as large as `scale`."""
+    """The range of these numbers, with a margin for rounding errors of numbers as large as `scale`."""
     if any(map(math.isnan, numbers)) or math.isnan(scale):
         return ANY
     low, high = min(numbers), max(numbers)
@@ -55,7 +54,7 @@ def divide(a: Range, b: Range) -> Range:
 
 
 def total(a: Range, count: int) -> Range:
-    """Of a sum of so many numbers."""
+    """The range of a sum of `count` numbers."""
     return between((a[0] * count, a[1] * count)) if sign(a) else add(multiply(a, (count, count)), FALSE)
 
 
@@ -92,7 +91,7 @@ def square(a: Range) -> Range:
 
 
 def compared(direction: str, a: Range, b: Range) -> Range:
-    """Whether numbers of two ranges are in this relation."""
+    """The range of a comparison of numbers from two ranges."""
     if direction in ("GT", "GE"):
         return compared({"GT": "LT", "GE": "LE"}[direction], b, a)
     if direction in ("LT", "LE"):
@@ -102,7 +101,7 @@ def compared(direction: str, a: Range, b: Range) -> Range:
 
 
 def of_constant(attribute: ir.Attribute) -> Range:
-    """The range of a constant whose elements are all the same; that of another is not looked for."""
+    """The range of a splat constant; that of other constants is unknown."""
     if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
         return ANY
     element = attribute.get_splat_value()

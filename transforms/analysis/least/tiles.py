@@ -1,4 +1,4 @@
-"""Which elements devices hold of a value, as a range of every atom of an image, for all devices at once."""
+"""The elements of a value on each device, as ranges of the atoms of an image, for all devices at once."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gspmd.transforms.analysis.least.image import Dims, Image
 
 Ints = npt.NDArray[np.int64]
 Box = dict[int, tuple[Ints, Ints]]
-"""The range that each device holds of an atom: where it begins, and where it ends.
+"""By atom, the range on each device: its starts and its ends.
 
-`UNIT` stands for all dimensions of one element, of which a device with another shard than the first holds nothing.
+`UNIT` stands for all dimensions of size 1. Only devices with the first shard of such a dimension have its element.
 """
 
 UNIT = -1
 
 
 def coordinate(mesh: Mesh, axes: Axes) -> Ints:
-    """The number of the shard that each device has of a dimension that is split over axes."""
+    """By device, the number of its shard of a dimension that is split over axes."""
     position = np.arange(mesh.size)
     found = np.zeros(mesh.size, np.int64)
     for axis in axes:
@@ -28,10 +28,10 @@ def coordinate(mesh: Mesh, axes: Axes) -> Ints:
     return found
 
 
-def held(image: Image, dims: Dims, axes: tuple[Axes, ...], mesh: Mesh, more: bool) -> Box:
-    """What devices hold of the atoms of a value's or argument's dimensions, each of which is split over axes.
+def device_ranges(image: Image, dims: Dims, axes: tuple[Axes, ...], mesh: Mesh, more: bool) -> Box:
+    """The ranges of atoms on devices, for the dimensions of a value or an argument with the axes that split each.
 
-    A shard that is no range of every atom of its dimension counts as all of it if `more`, or else as nothing.
+    A shard that is not a product of ranges of atoms counts as the whole dimension if `more`, and else as empty.
     """
     none = np.zeros(mesh.size, np.int64)
     box: Box = {UNIT: (none, none + 1)}
@@ -47,7 +47,7 @@ def held(image: Image, dims: Dims, axes: tuple[Axes, ...], mesh: Mesh, more: boo
 
 
 def _split(image: Image, atoms: tuple[int, ...], low: Ints, high: Ints, local: int, more: bool, box: Box) -> None:
-    """Take ranges of a dimension, `local` long but for the last ones, apart into ranges of its atoms."""
+    """Split ranges of a dimension, of length `local` except for the last ones, into ranges of its atoms."""
     if not atoms:
         return
     (first, *rest) = atoms
@@ -71,7 +71,7 @@ def lengths(box: Box, atom: int) -> Ints:
 
 
 def count(box: Box, atoms: tuple[int, ...], devices: int) -> Ints:
-    """The elements that each device holds of atoms together."""
+    """By device, the number of elements of these atoms."""
     found = np.ones(devices, np.int64)
     for atom in atoms:
         found = found * lengths(box, atom)
