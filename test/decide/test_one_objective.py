@@ -16,7 +16,7 @@ LIMITS = {
     "decide/prices.py": {"_NEVER_BYTES"},
     "decide/solver.py": {"GAP", "EVERY", "FEW", "FEWER", "MAX_STATES"},
     "decide/tables.py": {"_AT_ONCE"},
-    "decide/ways.py": {"MAX_STRATEGIES"},
+    "decide/strategies.py": {"MAX_STRATEGIES"},
     "propagate/derivation.py": {"_ANNOTATED", "_NEVER"},
 }
 # The planner finds a path between two shardings that are given, and says what a device may hold on the way.

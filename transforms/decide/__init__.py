@@ -38,9 +38,9 @@ from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
 from gspmd.transforms.decide.joined_slices import join_slices
 from gspmd.transforms.decide.layout import is_open, laid_out
 from gspmd.transforms.decide.objective import objective_for
-from gspmd.transforms.decide.places import ChangedValue, ValueTable
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Solution, solve
+from gspmd.transforms.decide.value_table import ChangedValue, ValueTable
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.decide.write import write
 from gspmd.transforms.ir.annotated import AnnotatedProgram

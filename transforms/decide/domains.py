@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable
 import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.sums import Sums
+from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.paths.placements import AxisParts, Bools, Ints, Placements
 

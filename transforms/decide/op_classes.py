@@ -15,10 +15,10 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.decide.domains import Domains
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.prices import PriceBook
+from gspmd.transforms.decide.strategies import Allowed, Strategies, StrategyBook
 from gspmd.transforms.decide.sums import Sums
-from gspmd.transforms.decide.ways import Allowed, Strategies, StrategyBook
+from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes, touched_parts
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
 from gspmd.transforms.ir.op_info import OpInfo

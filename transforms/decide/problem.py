@@ -21,12 +21,12 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.op_classes import OpClass, OpClasses
-from gspmd.transforms.decide.places import Consumer, ValueTable
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.solver import Problem
+from gspmd.transforms.decide.strategies import StrategyBook
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.tables import Tables
-from gspmd.transforms.decide.ways import StrategyBook
+from gspmd.transforms.decide.value_table import Consumer, ValueTable
 from gspmd.transforms.decide.widened import moved_types
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.ir.program import Op

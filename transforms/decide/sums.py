@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gspmd.dialect.rule import REDUCTION
 from gspmd.transforms.decide.linear import linear_operands
-from gspmd.transforms.decide.places import Consumer, ValueTable
+from gspmd.transforms.decide.value_table import Consumer, ValueTable
 from gspmd.transforms.emit.partial_values import is_taking_apart
 from gspmd.transforms.ir.program import WHILE, Op
 from gspmd.transforms.ir.reducers import is_zero

@@ -7,8 +7,8 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import NOT_TAKEN, RUNS, THROUGH
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.places import ChangedValue, Consumer
 from gspmd.transforms.decide.problem import DirectValue, ProblemBuilder
+from gspmd.transforms.decide.value_table import ChangedValue, Consumer
 
 
 def write(builder: ProblemBuilder, states: list[int]) -> list[ChangedValue]:

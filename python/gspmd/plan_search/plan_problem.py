@@ -28,9 +28,9 @@ from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
 from gspmd.reading import read_program
 from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.places import ValueTable
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Problem, solve
+from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.decide.write import shardings
 from gspmd.transforms.ir.annotated import AnnotatedProgram
