@@ -268,7 +268,7 @@ class OpClasses:
         return [factor_axes(rule, t, sharding) for t, sharding in enumerate(shardings)]
 
     def _allowed(self, rule: OpShardingRule, kind: _OpKind) -> Allowed:
-        """What factors are split over in some tensor, in whole or in part; any of it, if results carry the factor."""
+        """The axes that split a factor in a tensor, wholly or partly; any part of them if results carry the factor."""
         if self._places.is_open:
             return (tuple(range(len(self._parts.lists))),) * len(rule.sizes)
         found: list[set[int]] = [{0} for _ in rule.sizes]

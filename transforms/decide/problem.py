@@ -485,8 +485,8 @@ class ProblemBuilder:
                 self.problem.add(self._variable(value), self.tables.least_of_rows(table))
 
     def _ends_of(self, value: int) -> _TargetDomain:
-        """Where a free result is to lie: as arguments of its type do if there are some, or anywhere; but finished, and
-        evenly split.
+        """The target shardings of a free result: those of arguments of its type if there are any, else all that are
+        finished and evenly split.
         """
         domain, shape = self.domains.of(value), self.types[value].shape
         like = self.places.ends_like(value) if self.objective.next_step else []

@@ -146,7 +146,7 @@ class ValueTable:
         return self._ends_like.keys()
 
     def ends_like(self, value: int) -> list[TensorSharding]:
-        """Of a value returned as a free result: the shardings of arguments of the same type; of others none.
+        """The shardings of arguments of the same type, for a value returned as a free result; none for others.
 
         A gradient, or what a parameter becomes, may lie as the parameter does.
         """
@@ -157,7 +157,7 @@ class ValueTable:
         return list(dict.fromkeys([*given, *(self.sharding[argument] for argument in free)]))
 
     def _find_ends_like(self) -> dict[int, list[TensorSharding]]:
-        """Of values returned as free results: the shardings of annotated arguments of the same type."""
+        """By value returned as a free result, the shardings of annotated arguments of the same type."""
         types, given = self.program.value_type, dict[TensorType, dict[TensorSharding, None]]()
         for value in self.program.body.arguments:
             if value not in self.boundary:
@@ -168,7 +168,7 @@ class ValueTable:
         return {value: list(given.get(types[value], ())) for value in ends}
 
     def constrained(self, value: int) -> int:
-        """What a value is the same as under constraints, where these begin."""
+        """The value to which a chain of constraints applies, given the result of one of them."""
         while value in self.same and not self.may_change(value):
             value = self.same[value].value
         return value
@@ -322,7 +322,7 @@ class ValueTable:
                 self._read_compute(op, held, number, times)
 
     def _read_layer(self, op: Op) -> float:
-        """How many operations of layers one of @main stands for."""
+        """The number of operations in layers for which one of @main stands."""
         said = op.ir.attributes.get(IN_MIDDLE)
         if said is None:
             return 1.0

@@ -1,4 +1,4 @@
-"""What localizing needs: every value is where its users need it, so that each operation fits its rule as it is.
+"""The precondition of localization: values have the shardings that consumers need, so operations fit their rules.
 
 An operation fits where one assignment of axes to its factors gives the shardings of all its tensors. Values that are
 only handed on have one sharding on either side.

@@ -64,7 +64,7 @@ class _InTiers:
 
     @staticmethod
     def of(program: DeviceProgram, collective: LocalCollective, hardware: Hardware) -> _InTiers | None:
-        """What it is over; None for one that is inside or outside only, or whose groups are not known as axes."""
+        """The axes of a collective; None if all are inside, or all outside, or if its groups are not axes."""
         inside, outside = tiers(collective.axes, hardware)
         if not (inside and outside) or not program.is_along_axes(collective):
             return None
@@ -76,7 +76,7 @@ class _InTiers:
         return _InTiers(collective, inside, outside, collective.dimension(_DIMENSION[kind]))
 
     def seconds(self, hardware: Hardware) -> float:
-        """What its steps take together."""
+        """The seconds of all its steps."""
         assert self.dim is not None
         whole, kind = self.collective.bytes, self.collective.kind
         moving_s = 2 * self.collective.whole_bytes / hardware.memory_bytes_per_s if self._moves else 0.0
@@ -111,7 +111,7 @@ class _InTiers:
         return emit.reshape(_transposed(emit, value, dim, order), self.collective.result.type.shape)
 
     def _scattered(self, emit: Emitter, dim: int) -> Value:
-        """The same the other way round."""
+        """The inverse of it."""
         value, cause, result = self.collective.operand, self.collective.cause, self.collective.result.type.shape
         before, behind = result[:dim], result[dim:]
         value = emit.reshape(value, (*before, *(part.size for part in self._in_order), *behind))

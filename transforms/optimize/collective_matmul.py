@@ -101,7 +101,7 @@ class CollectiveMatmul(CollectivePass):
         return [_RingWay(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
 
     def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingWay | None:
-        """How a candidate is done in steps; None where it had better not."""
+        """The plan of a candidate in steps; None if it is faster without."""
         moved = found.collective.whole_bytes
         if moved < self.matmul_min_bytes:
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
@@ -161,7 +161,7 @@ class _Candidate:
         return max(operand, result) // min(operand, result)
 
     def rings(self) -> list[int]:
-        """How many devices a ring may have, the most first: for a scatter also the major part of its axes."""
+        """The possible numbers of devices in a ring, largest first: for a scatter also the major part of its axes."""
         if self.collective.kind == "all_gather":
             return [self.devices]
         axes = self.collective.axes
@@ -169,7 +169,7 @@ class _Candidate:
         return sizes[::-1]
 
     def estimate(self, hardware: Hardware, ways: list[_RingWay]) -> _Estimate:
-        """How long it takes on this hardware in the best of these ways, and not in steps."""
+        """The seconds that it takes on this hardware in the best of these rings, and without steps."""
         collective = self.collective
         steps_s, way = min(((self._steps_s(hardware, way), way) for way in ways), key=lambda each: each[0])
         moving_s = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)

@@ -57,7 +57,7 @@ class CombineCollectives(CollectivePass):
 
 
 def _key(collective: LocalCollective) -> tuple[Hashable, ...] | None:
-    """What collectives that can be combined have in common; None for a reduction that is not understood."""
+    """The key that combinable collectives share; None for a reduction by an unknown function."""
     combiner = collective.combiner if collective.kind != "all_gather" else ""
     if combiner is None:
         return None
@@ -81,7 +81,7 @@ class _Batch:
 
 
 class _Batches:
-    """What can be combined in one block: of each batch none may need, through whatever others, its own result."""
+    """The batches of collectives in a block that can be combined: none depends on another of its batch."""
 
     def __init__(self, program: DeviceProgram, candidates: dict[Operation, LocalCollective], limit: int) -> None:
         self._program, self._candidates, self._limit = program, candidates, limit

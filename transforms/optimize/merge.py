@@ -60,7 +60,7 @@ class MergeCollectives(CollectivePass):
 
 
 def _key(program: DeviceProgram, collective: LocalCollective) -> tuple[Hashable, ...] | None:
-    """What equal collectives have in common, None for a reduction that is not understood."""
+    """The key that equal collectives share; None for a reduction by an unknown function."""
     reducing = collective.kind in ("all_reduce", "reduce_scatter")
     combiner = collective.combiner if reducing else ""
     if combiner is None:

@@ -1,4 +1,4 @@
-"""What stands where in a block: what would have to move with an operation, and whether it can."""
+"""The order of operations in a block: which operations would have to move with another one, and whether they can."""
 
 from __future__ import annotations
 

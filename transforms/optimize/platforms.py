@@ -1,4 +1,4 @@
-"""What the compiler of a platform leaves undone on collectives, done before it gets a program."""
+"""Rewrites of collectives that the compiler of a platform does not do itself, before it gets a program."""
 
 from __future__ import annotations
 

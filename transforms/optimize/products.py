@@ -18,7 +18,7 @@ DOT = "stablehlo.dot_general"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProductDims:
-    """What dimension of a dot is which: pairs of lhs and rhs dimensions, and by operand the free ones."""
+    """The dimensions of a dot: pairs of lhs and rhs dimensions, and the free dimensions of each operand."""
 
     batch: tuple[tuple[int, int], ...]
     contracting: tuple[tuple[int, int], ...]
@@ -69,7 +69,7 @@ def dot_seconds(dot: Operation, hardware: Hardware) -> float:
 
 
 def product_of_parts(emit: Emitter, dot: Operation, left: Value, right: Value) -> Value:
-    """The same dot of other operands, which are parts of its own."""
+    """The dot on parts of its operands."""
     dims = ProductDims.of(dot)
     shapes = [left.type.shape, right.type.shape]
     shape = [shapes[0][pair[0]] for pair in dims.batch]

@@ -77,7 +77,7 @@ class LocalCollective:
 
     @property
     def reach(self) -> int:
-        """How far the messages of a permute go along an axis; 1 for other kinds."""
+        """The distance of a permute's messages along an axis; 1 for other kinds."""
         if self.kind != "collective_permute" or self._mesh is None:
             return 1
         return reach_of(self._mesh, pairs_of(self.op))
@@ -87,7 +87,7 @@ class LocalCollective:
 
     @property
     def combiner(self) -> str | None:
-        """What a reduction combines with, None where that is no single operation on both values."""
+        """The operation of a reduction; None unless it is a single one on both values."""
         block = self.op.regions[0]
         operations = list(block)
         if len(operations) != 2 or list(operations[1].operands) != [operations[0].results[0]]:

@@ -57,7 +57,7 @@ class _Gap:
 
 
 def _gaps(block: Block, gathers: list[LocalCollective]) -> list[_Gap]:
-    """Where gathered values wait to be used again, in program order."""
+    """The gathered values that can be reused, in program order."""
     operations = list(block)
     places = {value: place for place, op in enumerate(operations) for value in op.results}
     found = []
@@ -79,7 +79,7 @@ def _gaps(block: Block, gathers: list[LocalCollective]) -> list[_Gap]:
 
 
 def _place_of(op: Operation, operations: list[Operation], places: dict[Value, int]) -> int:
-    """Where an operation stands in its block."""
+    """The position of an operation in its block."""
     if len(op.results):
         return places[op.results[0]]
     return next(place for place, other in enumerate(operations) if other == op)

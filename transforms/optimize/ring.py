@@ -25,7 +25,7 @@ class Ring:
         self._groups = replica_groups(emit.mesh, axes)
 
     def shift(self, value: Value, by: int) -> Value:
-        """What the device with this one's index plus `by` has."""
+        """The value of the device whose index is this one's plus `by`."""
         pairs = np.stack([np.roll(self._groups, -by, axis=1).reshape(-1), self._groups.reshape(-1)], axis=1)
         location = self.emit.location
         moved = self.emit.collective_permute(value, pairs, self._axes, self._cause)
@@ -33,7 +33,7 @@ class Ring:
         return moved
 
     def start(self, step: int | Value, sign: int, size: int) -> Value:
-        """Where the shard of the device `sign * step` further begins, in shards of `size`: a scalar.
+        """The start of the shard of the device `sign * step` further, in shards of `size`: a scalar.
 
         `step` is a number from 0 to the number of devices, or a value of that range.
         """

@@ -23,20 +23,20 @@ from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 from gspmd.transforms.reroll.layers import LayerPlace, Layers, RunKey, find_layers
 
 KEPT = (LEAST_KEPT, LEAST_KEPT + 1)
-"""How many layers are kept at each end: where what became of two is not the same in the middle, three may do."""
+"""The numbers of layers to keep at each end: if two do not end up alike in the middle, three may."""
 
 LEAST = 300
-"""How many operations have to go so that it is worth it: to find out takes a twentieth of what the passes take."""
+"""The fewest operations worth removing: the search for layers takes a twentieth of the time of the passes."""
 
 LEAST_ALIKE = 30
-"""How many operations layers have to have, those at the ends left out, to be decided alike where none are taken out."""
+"""The fewest operations in inner layers for which layers are decided alike although none is removed."""
 
 _ALIAS = "tf.aliasing_output"
 _OWN = frozenset({NAME, _ALIAS, "jax.result_info"})  # what arguments and results of layers need not have in common
 
 
 class OpPlace(NamedTuple):
-    """Which operation of a layer, and of which layer.
+    """An operation of a layer: its position, and the layer.
 
     `key` is the run, the position there, and the number among the operations inside that one.
     """
@@ -60,7 +60,7 @@ class Ends:
 
 @dataclasses.dataclass(slots=True)
 class Fold:
-    """What was taken out of a function: all but `kept` layers at each end.
+    """The layers removed from a function: all but `kept` at each end.
 
     `before` and `behind` are the layers on both sides of those that are missing, as they are numbered in the whole
     program. `origins` say of operations, by the identity of the location that they have, in which layer they are, and
@@ -120,7 +120,7 @@ def mark_layers(function: Operation) -> None:
 
 
 def _ends(function: Operation, key: str, layers: Layers, values: Iterable[int], missing: range) -> Ends:
-    """What is known of arguments or results. Of several results that are one value each has a place of its own."""
+    """The attributes of arguments or results. Results that are one value have an entry each."""
     seen: dict[LayerPlace, int] = {}
     places: list[LayerPlace | None] = []
     for value in values:

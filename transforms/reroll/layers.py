@@ -25,14 +25,14 @@ _MOST_TOGETHER = 4
 _NOWHERE = -(1 << 40)  # the layer of what belongs to none
 
 Key: TypeAlias = Hashable
-"""Which of a layer's values one is, the same for all layers."""
+"""The position of a value in its layer, the same for all layers."""
 
 RunKey: TypeAlias = int | tuple[str, Key, int]
 """The number of a run, or what stands for one: the operations that bring into form what has this key, by name."""
 
 
 class LayerPlace(NamedTuple):
-    """Which value of a layer, and of which layer."""
+    """A value of a layer: its position, and the layer."""
 
     key: Key
     layer: int
@@ -154,7 +154,7 @@ class Layers:
 
     @staticmethod
     def _known_by(runs: Sequence[LayerRun], tie: _Tie) -> int:
-        """How many repetitions of a run without layers would get one from the other run, which has them."""
+        """The number of repetitions of a run without layers that would get a layer from the other run."""
         mine, its = runs[tie.run].layers, runs[tie.owner].layers
         if bool(mine) == bool(its):
             return 0
@@ -163,7 +163,7 @@ class Layers:
         return sum(row >= 0 and layer != _NOWHERE for layer, row in zip(mine, tie.rows, strict=True))
 
     def _ties(self, runs: Sequence[LayerRun]) -> list[tuple[_Tie, int]]:
-        """How runs use values of each other, with how many values say so; those that arguments say come first."""
+        """The offsets at which runs use each other's values, with the number of these; arguments come first."""
         home, repetition = self._homes(runs)
         ties = collections.Counter[_Tie]()
         of_arguments: set[_Tie] = set()

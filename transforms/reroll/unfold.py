@@ -194,7 +194,7 @@ class _Unfolding:
                 yield index, place, low, high
 
     def _gaps(self) -> list[tuple[Operation, Point, RunKey, list[int]]]:
-        """Where missing layers belong, in the program's order: an operation beside it, the place, the run, the layers.
+        """The positions of missing layers, in program order: an operation beside, the position, the run, the layers.
 
         That is before what comes next in the run, or behind what came last.
         """
@@ -237,7 +237,7 @@ class _Unfolding:
                 self.added.append(made)
 
     def _of_layers(self, low: Operation, high: Operation) -> list[tuple[Value, Key, int]]:
-        """What the operation behind the missing layers uses of layers: each with its key, and how far away it is."""
+        """The values of layers that the operation after the missing layers uses: each with its key and its distance."""
         used = [value for other, value in zip(inputs(low), inputs(high), strict=True) if other is not value]
         return [(value, place.key, place.layer - self.middle[1]) for value in used for place in (self.places[value],)]
 
@@ -304,7 +304,7 @@ class _Unfolding:
 def _changed(
     entry: dict[str, ir.Attribute], before: dict[str, ir.Attribute], after: dict[str, ir.Attribute]
 ) -> dict[str, ir.Attribute]:
-    """What becomes of attributes, some of which are their owner's own, as passes changed those of another."""
+    """Attributes, changed as passes changed those of another operation; some stay the owner's own."""
     own = {name: attribute for name, attribute in entry.items() if name not in before and name not in after}
     return own | {
         name: entry[name] if name in entry and before.get(name) == attribute else attribute

@@ -131,7 +131,7 @@ def _exchange(annotated: AnnotatedModule, planner: Planner, chain: _CollectiveCh
 
 
 def _sharding_of(annotated: AnnotatedModule, value: Value) -> TensorSharding:
-    """How a value of @main's block is split."""
+    """The sharding of a value of @main's block."""
     rank = value.type.rank
     if value.op is None:
         return annotated.arguments[value.index] or replicated(annotated.mesh, rank)

@@ -19,7 +19,7 @@ from gspmd.transforms.ir.boundary_orders import DeviceIds, read_orders
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LowerBound:
-    """What every program that does what is annotated sends: `bytes` of its busiest device, sent or received.
+    """A lower bound for every program with these annotations: `bytes` of its busiest device, sent or received.
 
     `needs` are what these bytes were counted for. If there are none, nothing is known to be needed.
     """

@@ -1,4 +1,4 @@
-"""What elementwise operations make of what is known of their operands."""
+"""The facts about results of elementwise operations, from those about their operands."""
 
 from __future__ import annotations
 

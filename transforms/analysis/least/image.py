@@ -1,4 +1,4 @@
-"""How a value changes with one argument while all other arguments stay: its derivative, by structure.
+"""The structure of a value's derivative by one argument, while all other arguments stay.
 
 A derivative is a matrix from the argument's elements to the value's. Its dimensions are taken apart into *atoms*, and
 it is the product (of Kronecker) of small matrices over these, up to factors that are not zero:
@@ -90,7 +90,7 @@ class Image:
         return dataclasses.replace(self, slope=self.slope * slope, coefficients=self.coefficients | coefficients)
 
     def narrowed(self, width: float) -> Image:
-        """The same on its way through a value of such elements."""
+        """The image of a value that is made of such elements."""
         return self if width >= self.width else dataclasses.replace(self, width=width)
 
 
@@ -108,7 +108,7 @@ def transposed(image: Image, order: Sequence[int]) -> Image:
 
 
 def reshaped(image: Image, shape: Sequence[int]) -> Image | None:
-    """The same elements in another shape; None where an atom would have to be cut at no divisor of it."""
+    """The same elements in another shape; None if an atom would have to be cut elsewhere than at a divisor."""
     left = [atom for dim in image.value for atom in dim]
     dims: list[tuple[int, ...]] = []
     for size in shape:
@@ -165,7 +165,7 @@ def spread(image: Image, dims: Sequence[int], shape: Sequence[int]) -> Image:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Factor:
-    """What an image is multiplied with and summed: dimensions that stay (`batch`), and those that are summed.
+    """The other factor of a contraction with an image: dimensions that stay (`batch`), and those that are summed.
 
     `new` are the sizes of dimensions that come from the other side, behind those that are left if `behind`. The other
     side's numbers are of one sign (`sign`), or 0; `free` are the arguments, as bits, each of which can make all of them
@@ -237,7 +237,7 @@ def contracted(image: Image, factor: Factor, origin: int) -> Image | None:
 
 
 def _renumbered(image: Image) -> Image:
-    """The same without numbers of atoms that are gone, so that images stay as small as their values."""
+    """The same without the numbers of dropped atoms, so that images stay as small as their values."""
     used = sorted({atom for dims in (image.value, image.source) for dim in dims for atom in dim})
     number = {atom: index for index, atom in enumerate(used)}
 

@@ -23,7 +23,7 @@ _MAX_IMAGES = 8  # of a value; those by the largest arguments are kept
 
 
 def images_of(program: Program) -> dict[int, ValueFacts]:
-    """What is known of the values of the outermost block, by value."""
+    """The facts about the values of the outermost block, by value."""
     return _Walk(program).known
 
 
@@ -184,4 +184,4 @@ _STEPS: dict[str, Step] = {
     "stablehlo.reduce": _reduce,
     "stablehlo.dot_general": _dot,
 }
-"""What operations make of what is known of their operands; of results of others nothing is known."""
+"""By operation, the function from the facts about its operands to those about its results; others lead to none."""

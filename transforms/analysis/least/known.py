@@ -1,4 +1,4 @@
-"""What is known of a value on the way through a program."""
+"""The facts about a value that the analysis derives along a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Images = Mapping[int, Image]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """What is known of a value: the `arguments` that it depends on, as bits, its `images` by argument, its `range`."""
+    """The facts about a value: the `arguments` that it depends on, as bits, its `images` by argument, its `range`."""
 
     arguments: int
     images: Images

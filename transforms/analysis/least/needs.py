@@ -1,4 +1,4 @@
-"""What the shardings of one argument and one result ask devices to be sent: see docs/least.md."""
+"""The bytes that devices must receive, given the shardings of one argument and one result: see docs/least.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RequiredElements:
 def need_of(
     result: int, image: Image, source: tuple[Axes, ...], target: tuple[Axes, ...] | None, mesh: Mesh
 ) -> RequiredElements:
-    """What a result needs of an argument, with the axes that their dimensions are split over.
+    """The part of an argument that a result needs, with the axes over which their dimensions are split.
 
     Without `target` the result may be anywhere, as long as each of its elements is somewhere.
     """
@@ -75,7 +75,7 @@ def _received(image: Image, has: Box, wants: Box, mesh: Mesh) -> Ints:
 
 
 def _ranks(image: Image, mixer: Mixer, has: Box, wants: Box, mesh: Mesh) -> tuple[Ints, Ints]:
-    """Of the rows that each device wants: the rank of all columns, and of those that it does not have."""
+    """For the rows that each device wants, the rank of all columns, and of those that it does not have."""
     rows, columns = count(wants, mixer.rows, mesh.size), image.count(mixer.columns)
     missing = columns - count(has, mixer.columns, mesh.size)
     most = np.minimum(rows, mixer.rank)
@@ -83,7 +83,7 @@ def _ranks(image: Image, mixer: Mixer, has: Box, wants: Box, mesh: Mesh) -> tupl
 
 
 def _sums(image: Image, source: tuple[Axes, ...], wants: Box | None, mesh: Mesh) -> Iterator[tuple[Axes, float]]:
-    """What all devices together are sent if those along some axes have each a part of what is summed."""
+    """The elements sent to all devices together if those along some axes have one part of the summands each."""
     shared = set(image.shared)
     summed = [dim for dim, atoms in enumerate(image.source) if source[dim] and atoms and not shared.intersection(atoms)]
     for many in range(1, min(len(summed), _MAX_CUTS) + 1):

@@ -55,7 +55,7 @@ def divide(a: Range, b: Range) -> Range:
 
 
 def total(a: Range, count: int) -> Range:
-    """Of a sum of so many numbers."""
+    """The range of a sum of so many numbers."""
     return between((a[0] * count, a[1] * count)) if sign(a) else add(multiply(a, (count, count)), FALSE)
 
 

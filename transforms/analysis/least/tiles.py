@@ -1,4 +1,4 @@
-"""Which elements devices hold of a value, as a range of every atom of an image, for all devices at once."""
+"""The elements of a value on every device, as a range of each atom of an image, for all devices at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def coordinate(mesh: Mesh, axes: Axes) -> Ints:
 
 
 def held(image: Image, dims: Dims, axes: tuple[Axes, ...], mesh: Mesh, more: bool) -> Box:
-    """What devices hold of the atoms of a value's or argument's dimensions, each of which is split over axes.
+    """The tiles of devices in the atoms of a value's or argument's dimensions, each of which is split over axes.
 
     A shard that is no range of every atom of its dimension counts as all of it if `more`, or else as nothing.
     """
