@@ -17,7 +17,7 @@ _MAX_PERIODS = 128  # the number of candidates
 _MAX_RUNS = 512
 CHANNEL = "channel_handle"  # which differ for every collective
 
-LEAST_KEPT = 2
+MIN_KEPT = 2
 """The minimum number of layers kept at each end if the middle ones are folded."""
 
 

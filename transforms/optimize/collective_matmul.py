@@ -60,9 +60,9 @@ class CollectiveMatmul(CollectivePass):
         hardware = self._hardware(program, collectives) if self.use_cost_model else Hardware()
         for collective in collectives:
             found = _find(program, collective)
-            if found is None or (way := self._way(program, found, hardware)) is None:
+            if found is None or (plan := self._plan(program, found, hardware)) is None:
                 continue
-            steps = _Steps(program, found, way)
+            steps = _Steps(program, found, plan)
             if collective.kind == "all_gather":
                 found.dot.replace([steps.of_gather()])
                 collective.op.erase()
@@ -80,7 +80,7 @@ class CollectiveMatmul(CollectivePass):
         if not is_machine(self.target):
             return read_hardware(self.target, program.mesh)
         undecided = {
-            collective.op: _PricedCandidate(found, self._ways(found), runs_of(collective.op))
+            collective.op: _PricedCandidate(found, self._plans(found), runs_of(collective.op))
             for collective in collectives
             if (found := _find(program, collective)) is not None and collective.whole_bytes >= self.matmul_min_bytes
         }
@@ -93,35 +93,35 @@ class CollectiveMatmul(CollectivePass):
         ]
         return placed_hardware(self.target, program.mesh, traffic, list(undecided.values()))[0]
 
-    def _ways(self, found: _Candidate) -> list[_RingWay]:
+    def _plans(self, found: _Candidate) -> list[_RingPlan]:
         directions = (False, True) if self.bidirectional is None else (self.bidirectional,)
         rings = found.rings()
         if self.ring_devices in rings:
             rings = [self.ring_devices]
-        return [_RingWay(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
+        return [_RingPlan(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
 
-    def _way(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingWay | None:
+    def _plan(self, program: DeviceProgram, found: _Candidate, hardware: Hardware) -> _RingPlan | None:
         """The plan of a candidate in steps; None if it is faster without."""
         moved = found.collective.whole_bytes
         if moved < self.matmul_min_bytes:
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
             return None
-        ways = self._ways(found)
+        plans = self._plans(found)
         if not self.use_cost_model:
-            return ways[0]
-        estimate = found.estimate(hardware, ways)
+            return plans[0]
+        estimate = found.estimate(hardware, plans)
         if not estimate.pays:
             times = f"{estimate.steps_s * 1e6:.1f} us in steps, {estimate.apart_s * 1e6:.1f} us one after the other"
             program.decline(found.dot, _WHAT, f"that would hardly be faster: {times}")
             return None
-        return estimate.way
+        return estimate.plan
 
 
 _WHAT = "overlapped with communication"
 
 
-class _RingWay(NamedTuple):
+class _RingPlan(NamedTuple):
     """Whether shards travel both ways round the ring, how many devices it has, and whether its steps are unrolled."""
 
     both: bool
@@ -130,9 +130,9 @@ class _RingWay(NamedTuple):
 
 
 class _Estimate(NamedTuple):
-    """Seconds in steps, in the way in which they are least, and of the collective and the dot one after the other."""
+    """Seconds in steps by the fastest plan, and of the collective and the dot one after the other."""
 
-    way: _RingWay
+    plan: _RingPlan
     steps_s: float
     apart_s: float
 
@@ -168,16 +168,16 @@ class _Candidate:
         sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(axes, n)[0]) == n]
         return sizes[::-1]
 
-    def estimate(self, hardware: Hardware, ways: list[_RingWay]) -> _Estimate:
+    def estimate(self, hardware: Hardware, plans: list[_RingPlan]) -> _Estimate:
         """The seconds that it takes on this hardware in the best of these rings, and without steps."""
         collective = self.collective
-        steps_s, way = min(((self._steps_s(hardware, way), way) for way in ways), key=lambda each: each[0])
+        steps_s, plan = min(((self._steps_s(hardware, plan), plan) for plan in plans), key=lambda each: each[0])
         moving_s = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
-        return _Estimate(way, steps_s, dot_seconds(self.dot, hardware) + moving_s)
+        return _Estimate(plan, steps_s, dot_seconds(self.dot, hardware) + moving_s)
 
-    def _steps_s(self, hardware: Hardware, way: _RingWay) -> float:
+    def _steps_s(self, hardware: Hardware, plan: _RingPlan) -> float:
         is_gather = self.collective.kind == "all_gather"
-        return self._gather_s(hardware, way.both) if is_gather else self._scatter_s(hardware, way)
+        return self._gather_s(hardware, plan.both) if is_gather else self._scatter_s(hardware, plan)
 
     def _gather_s(self, hardware: Hardware, both_ways: bool) -> float:
         waits = self.devices // 2 if both_ways else self.devices - 1
@@ -196,18 +196,18 @@ class _Candidate:
         """Bytes of the operands of which every step reads all."""
         return sum(bytes_of(v.type) for v, dim in zip(self.dot.operands, self.cuts, strict=True) if dim is None)
 
-    def _scatter_s(self, hardware: Hardware, way: _RingWay) -> float:
+    def _scatter_s(self, hardware: Hardware, plan: _RingPlan) -> float:
         """Seconds of dots for parts of the shards, each of which adds what arrived before it.
 
         A dot that adds waits for what it adds. So in a loop only the dot of the other half hides a permute, if there
         are two; unrolled steps have the rest of the program to do meanwhile, as far as nothing is scattered after them.
         What all steps read whole is written to memory before, in the order in which they read it.
         """
-        halves, others = 2 if way.both else 1, self.devices // way.ring
-        steps = halves * way.ring
-        over, rest = take(self.collective.axes, way.ring)
+        halves, others = 2 if plan.both else 1, self.devices // plan.ring
+        steps = halves * plan.ring
+        over, rest = take(self.collective.axes, plan.ring)
         sum_bytes = bytes_of(self.collective.result.type) * others
-        permute = collective_time("collective_permute", sum_bytes / halves, way.ring, hardware, over)
+        permute = collective_time("collective_permute", sum_bytes / halves, plan.ring, hardware, over)
         last = 0.0
         if others > 1:  # the halves are joined for it, which reads and writes them
             last = collective_time("reduce_scatter", sum_bytes, others, hardware, rest)
@@ -217,9 +217,9 @@ class _Candidate:
         step_flops_s = _PARTS * dot_seconds(self.dot, hardware) / steps
         dot = max(step_flops_s, step_bytes / hardware.memory_bytes_per_s)
         first = _WRITTEN * whole_bytes / hardware.memory_bytes_per_s + dot
-        if way.both:
+        if plan.both:
             return first + dot + permute + (steps - 2) * max(dot, permute) + last
-        return first + (steps - 1) * (max(dot, permute) if way.unrolled and others == 1 else dot + permute) + last
+        return first + (steps - 1) * (max(dot, permute) if plan.unrolled and others == 1 else dot + permute) + last
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class _PricedCandidate:
     """A candidate before it is known where the mesh lies."""
 
     candidate: _Candidate
-    ways: list[_RingWay]
+    plans: list[_RingPlan]
     runs: int
 
     @property
@@ -235,7 +235,7 @@ class _PricedCandidate:
         return self.candidate.collective.axes
 
     def time_s(self, hardware: Hardware) -> float:
-        estimate = self.candidate.estimate(hardware, self.ways)
+        estimate = self.candidate.estimate(hardware, self.plans)
         return self.runs * (estimate.steps_s if estimate.pays else estimate.apart_s)
 
 
@@ -289,13 +289,13 @@ def _find_scattered(program: DeviceProgram, scatter: LocalCollective) -> _Candid
 class _Steps:
     """The steps of one candidate."""
 
-    def __init__(self, program: DeviceProgram, found: _Candidate, way: _RingWay) -> None:
+    def __init__(self, program: DeviceProgram, found: _Candidate, plan: _RingPlan) -> None:
         self._found = found
         before = found.dot if found.collective.kind == "all_gather" else found.collective.op
         self._emit: Emitter = program.emitter(before, found.dot.location)
-        over, self._rest = take(found.collective.axes, way.ring)
+        over, self._rest = take(found.collective.axes, plan.ring)
         self._ring = Ring(self._emit, over, found.collective.cause)
-        self._both_ways, self._unroll = way.both, way.unrolled
+        self._both_ways, self._unroll = plan.both, plan.unrolled
 
     def _dot(self, left: Value, right: Value) -> Value:
         return product_of_parts(self._emit, self._found.dot, left, right)

@@ -16,19 +16,19 @@ from typing import NamedTuple
 from jaxlib.mlir import ir
 
 from gspmd.dialect.own_attributes import IN_MIDDLE, NAME
-from gspmd.transforms.analysis.runs import LEAST_KEPT, LayerRun
+from gspmd.transforms.analysis.runs import MIN_KEPT, LayerRun
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.signature import dictionaries, set_dictionaries
 from gspmd.transforms.reroll.layers import LayerPlace, Layers, RunKey, find_layers
 
-KEPT = (LEAST_KEPT, LEAST_KEPT + 1)
+KEPT = (MIN_KEPT, MIN_KEPT + 1)
 """The numbers of layers to keep at each end: if two do not end up alike in the middle, three may."""
 
-LEAST = 300
+MIN_REMOVED = 300
 """The fewest operations worth removing: the search for layers takes a twentieth of the time of the passes."""
 
-LEAST_ALIKE = 30
+MIN_ALIKE = 30
 """The fewest operations in inner layers for which layers are decided alike although none is removed."""
 
 _ALIAS = "tf.aliasing_output"
@@ -84,14 +84,14 @@ class Fold:
         return range(self.before + 1, self.behind)
 
 
-def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = LEAST) -> Fold | None:
+def fold(function: Operation, kept: Sequence[int] = KEPT, least: int = MIN_REMOVED) -> Fold | None:
     """Take layers out of the middle, all but the first number of `kept` at each end that is possible.
 
     None where that takes out fewer operations than `least`. What is the same in all layers is marked in any case, as it
     is decided alike.
     """
     block = function.regions[0]
-    found_layers = find_layers(list(block), block.arguments, kept, min(least, LEAST_ALIKE))
+    found_layers = find_layers(list(block), block.arguments, kept, min(least, MIN_ALIKE))
     if found_layers is None:
         return None
     layers, kept_layers = found_layers

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from gspmd.transforms.analysis.runs import LayerRun, fewest_layers, find_runs, inputs
 from gspmd.transforms.ir.operations import Operation, Value
 
-_MOST_TOGETHER = 4
+_MAX_TOGETHER = 4
 _NOWHERE = -(1 << 40)  # the layer of what belongs to none
 
 Key: TypeAlias = Hashable
@@ -74,7 +74,7 @@ def find_layers(
     """
     found = find_runs(ops, fewest_layers(kept[0])) if len(ops) >= least else []
     for each in kept:
-        for together in range(1, _MOST_TOGETHER + 1):
+        for together in range(1, _MAX_TOGETHER + 1):
             if not found or found[0].count < together * fewest_layers(each):
                 break
             layers = Layers(ops, arguments, found, together)
