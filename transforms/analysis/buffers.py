@@ -1,4 +1,4 @@
-"""Which values of a program occupy memory, if compilers fuse elementwise operations into their consumers.
+"""The values of a program that occupy memory, if compilers fuse elementwise operations into their consumers.
 
 A model of XLA's fusion on all platforms: an elementwise or data-movement operation is fused into its consumer if it has
 exactly one that supports this. Constants and broadcasts are fused into all consumers. Reshapes are views.

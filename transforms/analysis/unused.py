@@ -8,7 +8,7 @@ from gspmd.transforms.ops import traits_of
 
 
 class PlainOps:
-    """Which operations have no side effects, computed once per name.
+    """The operations without side effects, computed once per name.
 
     With `calls`, this includes custom calls that declare no side effects.
     """

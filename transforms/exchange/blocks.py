@@ -57,7 +57,7 @@ def block_exchange(
 def exchange_between_orders(
     mesh: Mesh, shape: tuple[int, ...], before: Dims, after: Dims, source: Sequence[int], target: Sequence[int]
 ) -> BlockExchange | None:
-    """As `block_exchange`, between orders of the devices: lists of the device at each position of the mesh.
+    """`block_exchange` between orders of the devices: lists of the device at each position of the mesh.
 
     The exchange counts devices along all axes, in the mesh's own order.
     """

@@ -15,7 +15,7 @@ from gspmd.costs.outcome import Outcome
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import tell
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.plan_search.known_ways import known_ways
+from gspmd.plan_search.known_strategies import known_strategies
 from gspmd.plan_search.plan_problem import Mask, PlanProblem, PlanSolution
 from gspmd.plan_search.pricing import PlanPrices, SearchSettings, State, is_better, rank
 from gspmd.plan_search.roles import DecidedRole
@@ -84,7 +84,7 @@ class MeshPlans:
         first = self.begin()
         self._try(first.unsummed)
         self.is_unsummed = self.state == self._kept(first.unsummed) != self._kept(first.state)
-        for name, mask in known_ways(self.problem.roles, self.mesh):
+        for name, mask in known_strategies(self.problem.roles, self.mesh):
             choice = self.problem.choose(self._may_be(mask)) if self.has_time() else None
             if choice is not None and choice.cost_s <= _KNOWN * self.best.cost_s:
                 self.known[name] = self._written(choice)

@@ -20,7 +20,7 @@ from gspmd.plan_search.roles import DecidedRole, Roles
 DATA, FULLY_SHARDED, TENSOR, TWO_DIMENSIONAL = "data parallel", "fully sharded", "tensor parallel", "two-dimensional"
 
 
-def known_ways(roles: Roles, mesh: Mesh) -> Iterator[tuple[str, Mask]]:
+def known_strategies(roles: Roles, mesh: Mesh) -> Iterator[tuple[str, Mask]]:
     """The limits on shardings by name; none if the batch dimension is unknown."""
     axes = tuple(axis for axis in mesh.all_axes() if axis.size > 1)
     batch = roles.batch_color([axis.size for axis in axes])
