@@ -24,10 +24,10 @@ from gspmd.transforms.reroll.layers import Layers, RunKey, ValueInLayer, find_la
 KEPT = (MIN_KEPT, MIN_KEPT + 1)
 """The numbers of layers kept at each end. If the middle layers differ with the first, the second may work."""
 
-MIN_OPERATIONS = 300
+MIN_REMOVED = 300
 """The minimum number of removed operations. The search for layers takes a twentieth of the time of the passes."""
 
-MIN_OPERATIONS_ALIKE = 30
+MIN_ALIKE = 30
 """The minimum number of operations in the middle layers for which layers are decided alike without folding."""
 
 _ALIAS = "tf.aliasing_output"
@@ -82,14 +82,14 @@ class Fold:
         return range(self.before + 1, self.behind)
 
 
-def fold(function: Operation, kept: Sequence[int] = KEPT, min_operations: int = MIN_OPERATIONS) -> Fold | None:
+def fold(function: Operation, kept: Sequence[int] = KEPT, min_operations: int = MIN_REMOVED) -> Fold | None:
     """Remove the middle layers; at each end stay as many as the first number of `kept` that is possible.
 
     None if that removes fewer operations than `min_operations`. The operations of layers are marked in any case, so
     that layers are decided alike.
     """
     block = function.regions[0]
-    found_layers = find_layers(list(block), block.arguments, kept, min(min_operations, MIN_OPERATIONS_ALIKE))
+    found_layers = find_layers(list(block), block.arguments, kept, min(min_operations, MIN_ALIKE))
     if found_layers is None:
         return None
     layers, kept_layers = found_layers

@@ -76,7 +76,7 @@ class PlanSolution:
 
     @property
     def gap(self) -> float:
-        """The relative distance from the optimum, at most."""
+        """An upper bound of the relative distance from the optimum."""
         return (self.cost_s - self.bound_s) / self.bound_s if self.bound_s > 0 else 0.0
 
 
@@ -299,7 +299,7 @@ def _work_s(builder: ProblemBuilder, states: Sequence[int]) -> float:
     """Seconds of arithmetic and memory traffic in operations."""
     total_s = 0.0
     for place in builder.values.consumers.values():
-        assert place.op is not None, "it is the place of an operation"
+        assert place.op is not None, "it is an operation"
         cost_s = builder.class_of[place.op.index].cost_s[states[builder.op_variable[place.op.index]]]
         total_s += float(cost_s) * place.times * place.copies
     return total_s
