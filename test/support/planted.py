@@ -207,9 +207,8 @@ def _unfolds_wrongly(patch: pytest.MonkeyPatch) -> None:
         op.operands[0], op.operands[1] = list(op.operands)[::-1]
 
     patch.setattr(manager.reroll, "unfold", unfold)
-    patch.setattr(
-        manager.reroll, "fold", functools.partial(manager.reroll.fold, min_operations=0)
-    )  # few layers will do
+    fold_few = functools.partial(manager.reroll.fold, min_operations=0)
+    patch.setattr(manager.reroll, "fold", fold_few)
 
 
 _SQUARES = "(tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>"

@@ -21,7 +21,7 @@ from gspmd.transforms.decide.objective import BYTES_ALONE
 
 _WAYS = 2  # shardings of each role that are tried, the best first
 _INSIDE = 3  # solutions whose shardings of values inside become candidates
-_S_PER_BYTE = 1e-5  # of memory, where that is to be saved: no reshard that is worth its bytes takes as long
+_S_PER_BYTE = 1e-5  # of live memory, to save it: more than any reshard takes, less than the price of the impossible
 _SINGLE = 4  # largest kind whose values are also tried one by one
 
 

@@ -43,6 +43,7 @@ from gspmd.verification.terms import (
     TermTable,
     is_zero,
     opened,
+    summands,
 )
 from gspmd.verification.values import Shape, SymbolicValue, Values
 
@@ -185,29 +186,22 @@ class Algebra(Values):
         """A sum with its summands in a fixed order; a sum of integers only as a choice."""
         if numbers.bits_of(element) is not None:
             return self._joined(*values)
-        summands = [each for value in values for each in self._summands(value, _MAX_SUMMANDS)]
+        parts = [each for value in values for each in self._summands(value, _MAX_SUMMANDS)]
         changed = True
         while changed:
             changed = False
-            for i, j in itertools.combinations(range(len(summands)), 2):
-                if summands[i].term is not summands[j].term and summands[i].term.kind != CHOICE:
+            for i, j in itertools.combinations(range(len(parts)), 2):
+                if parts[i].term is not parts[j].term and parts[i].term.kind != CHOICE:
                     continue
-                both = self._joined(summands[i], summands[j]) or self._united(summands[i], summands[j])
+                both = self._joined(parts[i], parts[j]) or self._united(parts[i], parts[j])
                 if both is not None:
-                    summands = [each for k, each in enumerate(summands) if k not in (i, j)] + self._summands(both, 1)
+                    parts = [each for k, each in enumerate(parts) if k not in (i, j)] + self._summands(both, 1)
                     changed = True
                     break
-        return self.of(self.terms.added([each.instance for each in summands]), values[0].shape)
+        return self.of(self.terms.added([each.instance for each in parts]), values[0].shape)
 
     def _summands(self, value: SymbolicValue, most: int) -> list[SymbolicValue]:
-        """The summands of a sum, `most` and a last one, which may be a sum itself."""
-        found: list[SymbolicValue] = []
-        while value.term.kind == "stablehlo.add" and len(found) < most:
-            parts = [self.part(value, i) for i in range(2)]
-            inner = next((i for i, part in enumerate(parts) if part.term.kind == "stablehlo.add"), 0)
-            found.append(parts[1 - inner])
-            value = parts[inner]
-        return [*found, value]
+        return [self.of(each, value.shape) for each in summands(value.instance, most)]
 
     def _united(self, first: SymbolicValue, second: SymbolicValue) -> SymbolicValue | None:
         """The sum of two sums of one term over two sets, as one over their union."""

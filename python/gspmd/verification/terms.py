@@ -219,7 +219,8 @@ class TermTable:
         if term.kind == CHOICE:
             return self.choice(own[0], given)
         if term.kind == ADD and numbers.bits_of(term.element) is None:
-            return self.added(_summands([self.normal(*each) for each in _summands(given)]))
+            normal = [self.normal(*each) for part in given for each in summands(part)]
+            return self.added([each for part in normal for each in summands(part)])
         parts = [self.normal(*each) for each in given]
         kind = {INTEGER: NUMBER, SUM: SET}.get(str(term.kind), INDEX)
         return self.make(term.operation, term.element, parts, [(kind, each) for each in own], level=level)
@@ -292,18 +293,17 @@ class TermTable:
         return made
 
 
-def _summands(instances: Sequence[Instance]) -> list[Instance]:
-    """Instances, those that are additions as what they add."""
-    found: list[Instance] = []
-    open_ = list(instances)
-    while open_:
-        each = open_.pop()
-        if each.term.kind != ADD:
-            found.append(each)
-            continue
-        for part, refs in zip(each.term.parts, each.term.refs, strict=True):
-            open_.append(Instance(part, tuple(opened(ref, each.bindings, 0) for ref in refs)))
-    return found
+def summands(instance: Instance, most: int | None = None) -> list[Instance]:
+    """The summands of an instance; after `most` of them, the others may be sums themselves."""
+    found, open_ = list[Instance](), [instance]
+    if instance.term.kind != ADD:
+        found, open_ = open_, found
+    while open_ and (most is None or len(found) < most):
+        term, bindings = open_.pop()
+        for part, refs in zip(term.parts, term.refs, strict=True):
+            summand = Instance(part, tuple(opened(ref, bindings, 0) for ref in refs))
+            (open_ if part.kind == ADD else found).append(summand)
+    return found + open_
 
 
 def _becomes_other(kind: str, binding: IndexMap) -> bool:

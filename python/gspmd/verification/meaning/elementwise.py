@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gspmd.dialect.own_attributes import PREFIX
-from gspmd.transforms.ir.operations import Operation
+from gspmd.transforms.ir.operations import Block, Operation
+from gspmd.transforms.ir.operations import Value as Name
 from gspmd.transforms.ops import every_row
 from gspmd.verification import index_maps
 from gspmd.verification.attributes import complex_splat, elements, ints
 from gspmd.verification.index_maps import counted, dim, integer_map
 from gspmd.verification.meaning.meaning import Execution, Meaning
+from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import bits_of
 from gspmd.verification.values import SymbolicValue
 
@@ -20,14 +22,31 @@ _BROADCASTING = "chlo.broadcast_"
 _IGNORED = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
 
 
-def described(op: Operation, without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The name of an operation, and its attributes that affect the result."""
+def described(op: Operation, without: Sequence[str] = (), names: Mapping[Name, str] | None = None) -> tuple[str, ...]:
+    """The name of an operation, and its attributes and regions, which affect the result.
+
+    `names` are those of the values that its regions may use. Raises NotKnown for regions that use others.
+    """
     attributes = sorted(
         f"{name}={attribute}"
         for name, attribute in op.attributes.items()
         if name not in _IGNORED and name not in without and not name.startswith((PREFIX, "xla."))
     )
-    return (op.name, *attributes)
+    return (op.name, *attributes, *(region_text(region, names) for region in op.regions))
+
+
+def region_text(block: Block, names: Mapping[Name, str] | None = None) -> str:
+    """A region as text, with its values renumbered. Raises NotKnown for a region that uses outer values."""
+    known = dict(names or {})
+    known.update((argument, f"a{len(known)}.{argument.type.text}") for argument in block.arguments)
+    lines = []
+    for op in block:
+        if any(operand not in known for operand in op.operands):
+            raise NotKnown("a region that uses outer values")
+        operands = ",".join(known[operand] for operand in op.operands)
+        lines.append(f"{'|'.join(described(op, names=known))}({operands}):{','.join(r.type.text for r in op.results)}")
+        known.update((result, f"v{len(known)}") for result in op.results)
+    return "\n".join(lines)
 
 
 def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
@@ -119,13 +138,8 @@ def _same(machine: Execution, op: Operation, values: list[SymbolicValue]) -> lis
     return values
 
 
-_NOT_HERE = frozenset({"stablehlo.map"})  # which says in a region what it computes: opaque.py
 MEANINGS: dict[str, Meaning] = {
-    **{
-        name: _of_elements
-        for name, row in every_row().items()
-        if row.traits.elementwise and "." in name and name not in _NOT_HERE
-    },
+    **{name: _of_elements for name, row in every_row().items() if row.traits.elementwise and "." in name},
     **{name: _broadcasting for name in every_row() if name.startswith(_BROADCASTING)},
     "chlo.square": _square,
     "stablehlo.compare": _compare,

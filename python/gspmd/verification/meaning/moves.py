@@ -11,7 +11,7 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification.attributes import integer, ints
 from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
-from gspmd.verification.meaning.elementwise import broadcast, spread
+from gspmd.verification.meaning.elementwise import broadcast, described, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.values import SymbolicValue
 
@@ -148,7 +148,6 @@ def clamped(start: IndexMap, size: int, window: int) -> IndexMap:
 
 def _bitcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
     """A bitcast between types of equal width."""
-    from gspmd.verification.meaning.elementwise import described
     from gspmd.verification.not_known import NotKnown
 
     (value,), type_ = values, op.results[0].type

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from gspmd.dialect.errors import Error
 from gspmd.dialect.rule import PASS_THROUGH, OpShardingRule
 from gspmd.transforms.ir.op_info import InfoReader, has_side_effect
-from gspmd.transforms.ir.operations import Block, Operation
-from gspmd.transforms.ir.operations import Value as Name
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import every_row
 from gspmd.verification.index_maps import IndexMap, Label, all_along, bound, counted, dim
 from gspmd.verification.meaning.elementwise import described
@@ -28,7 +27,7 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         raise NotKnown("an operation with side effects")
     rule = _rule(op)
     passing = _passing(rule) if rule is not None else set()
-    key = (*described(op), *(region_text(region) for region in op.regions))
+    key = described(op)
     found = []
     for number, result in enumerate(op.results):
         shape = result.type.shape
@@ -109,21 +108,6 @@ def _passing(rule: OpShardingRule) -> set[int]:
         if kind is PASS_THROUGH and alone and factor in taken - rule.blocked:
             found.add(factor)
     return found
-
-
-def region_text(block: Block, names: dict[Name, str] | None = None) -> str:
-    """A region as text, with its values renumbered. Raises NotKnown for a region that uses outer values."""
-    known = {} if names is None else names
-    known.update((argument, f"a{len(known)}.{argument.type.text}") for argument in block.arguments)
-    lines = []
-    for op in block:
-        if any(operand not in known for operand in op.operands):
-            raise NotKnown("a region that uses outer values")
-        operands = ",".join(known[operand] for operand in op.operands)
-        inner = ";".join(region_text(region, dict(known)) for region in op.regions)
-        lines.append(f"{'|'.join(described(op))}({operands}){{{inner}}}:{','.join(r.type.text for r in op.results)}")
-        known.update((result, f"v{len(known)}") for result in op.results)
-    return "\n".join(lines)
 
 
 _DEVICES = frozenset({"stablehlo.rng"})  # not a function of its operands

@@ -11,9 +11,9 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import numbers
 from gspmd.verification.attributes import ints, reducer
 from gspmd.verification.index_maps import Integers
-from gspmd.verification.meaning.elementwise import spread
+from gspmd.verification.meaning.elementwise import region_text, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
-from gspmd.verification.meaning.opaque import opaque, region_text
+from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.terms import CONSTANT, SUM
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.witness import Numbers, Uninterpreted, Witness
