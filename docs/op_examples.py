@@ -19,13 +19,15 @@ class Example:
     `independent` says, by hand and not from the rules, along which dimensions the operation computes each part of its
     results from the parts of the operands alone: those of the same letter, as in `bi., b.j -> bij`; `.` is any other.
     A capital letter is independent only in as many parts as the example's groups or pieces, two. Where nothing is said,
-    all dimensions are, of tensors that are of one shape but for scalars.
+    all dimensions are, of tensors that are of one shape but for scalars. `differs` is the reason why its rule is
+    another one than Shardy's, if Shardy has one.
     """
 
     types: str
     attributes: str = ""
     region: str = ""
     independent: str = ""
+    differs: str = ""
 
 
 def operation_of(name: str) -> str:
@@ -142,7 +144,12 @@ _ELEMENTWISE: dict[str, Example] = {
     "stablehlo.convert": Example(f"{_F} -> {_I}"),
     "stablehlo.imag": Example(f"{_C} -> {_F}"),
     "stablehlo.is_finite": Example(f"{_F} -> {_B}"),
-    "stablehlo.map": Example(f"{_F}, {_F} -> {_F}", "dimensions = array<i64: 0, 1>", _ADD),
+    "stablehlo.map": Example(
+        f"{_F}, {_F} -> {_F}",
+        "dimensions = array<i64: 0, 1>",
+        _ADD,
+        differs="Shardy has no rule; the body sees one element, not where it is",
+    ),
     "stablehlo.real": Example(f"{_C} -> {_F}"),
     "stablehlo.reduce_precision": Example(f"{_F} -> {_F}", "exponent_bits = 5 : i32, mantissa_bits = 10 : i32"),
     "stablehlo.select": Example(f"{_B}, {_F}, {_F} -> {_F}"),
@@ -173,35 +180,57 @@ _CHLO: dict[str, Example] = {
         2,
         _I,
     ),
-    "chlo.broadcast_add (a vector to rows)": Example(f"{_F}, 16xf32 -> {_F}", "broadcast_dimensions = array<i64: 1>",
-        independent="ij, j -> ij"),
+    "chlo.broadcast_add (a vector to rows)": Example(
+        f"{_F}, 16xf32 -> {_F}", "broadcast_dimensions = array<i64: 1>", independent="ij, j -> ij"
+    ),
     "chlo.broadcast_add (a column)": Example(f"{_F}, 8x1xf32 -> {_F}", independent="ij, i. -> ij"),
     "chlo.broadcast_compare": Example(f"{_F}, {_F} -> {_B}", "comparison_direction = #chlo<comparison_direction LT>"),
     "chlo.broadcast_complex": Example(f"{_F}, {_F} -> {_C}"),
     "chlo.broadcast_select": Example(f"{_B}, {_F}, {_F} -> {_F}"),
     "chlo.top_k": Example("8x16xf32 -> 8x4xf32, 8x4xi32", "k = 4 : i64", independent="i. -> i., i."),
-    "chlo.scan": Example("8x16xf32, 16xf32 -> 8x16xf32, 16xf32", (
-        "dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"
-    ), _SCAN, independent=".j, j -> .j, j"),
-    "chlo.scan (of rows)": Example("8x16xf32, 16xf32 -> 8x16xf32, 16xf32", (
-        "dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"
-    ), _SCAN_OF_ROWS, independent=".., . -> .., ."),
-    "chlo.ragged_dot (rows in groups)": Example("4x8x16xf32, 3x4x16x32xf32, 3xi64 -> 4x8x32xf32", (
-        "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [1],"
-        " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [2], lhs_ragged_dimensions = [1],"
-        " rhs_group_dimensions = [0]>"
-    ), independent="b.., .b.j, . -> b.j"),
-    "chlo.ragged_dot (contracted in groups)": Example("4x8x16xf32, 4x16x32xf32, 3xi64 -> 3x4x8x32xf32", (
-        "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0],"
-        " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [2],"
-        " rhs_group_dimensions = []>"
-    ), independent="bi., b.j, . -> .bij"),
-    "chlo.ragged_dot (batch in groups)": Example("4x8x16xf32, 4x16x32xf32, 3xi64 -> 4x8x32xf32", (
-        "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], rhs_batching_dimensions = [0],"
-        " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0],"
-        " rhs_group_dimensions = []>"
-    ), independent=".i., ..j, . -> .ij"),
-}  # fmt: skip
+    "chlo.scan": Example(
+        "8x16xf32, 16xf32 -> 8x16xf32, 16xf32",
+        ("dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"),
+        _SCAN,
+        independent=".j, j -> .j, j",
+    ),
+    "chlo.scan (of rows)": Example(
+        "8x16xf32, 16xf32 -> 8x16xf32, 16xf32",
+        ("dimension = 0 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"),
+        _SCAN_OF_ROWS,
+        independent=".., . -> .., .",
+    ),
+    "chlo.ragged_dot (rows in groups)": Example(
+        "4x8x16xf32, 3x4x16x32xf32, 3xi64 -> 4x8x32xf32",
+        (
+            "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], "
+            "rhs_batching_dimensions = [1],"
+            " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [2], lhs_ragged_dimensions = [1],"
+            " rhs_group_dimensions = [0]>"
+        ),
+        independent="b.., .b.j, . -> b.j",
+    ),
+    "chlo.ragged_dot (contracted in groups)": Example(
+        "4x8x16xf32, 4x16x32xf32, 3xi64 -> 3x4x8x32xf32",
+        (
+            "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], "
+            "rhs_batching_dimensions = [0],"
+            " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [2],"
+            " rhs_group_dimensions = []>"
+        ),
+        independent="bi., b.j, . -> .bij",
+    ),
+    "chlo.ragged_dot (batch in groups)": Example(
+        "4x8x16xf32, 4x16x32xf32, 3xi64 -> 4x8x32xf32",
+        (
+            "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [0], "
+            "rhs_batching_dimensions = [0],"
+            " lhs_contracting_dimensions = [2], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0],"
+            " rhs_group_dimensions = []>"
+        ),
+        independent=".i., ..j, . -> .ij",
+    ),
+}
 
 
 def _slice(start: int, limit: int, stride: int = 1) -> str:
@@ -232,85 +261,173 @@ def _convolution(feature_groups: int, batch_groups: int = 1) -> str:
     )
 
 
+_FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
+_REACHES = "a window of most of a dimension reaches into neighbours only in ours; Shardy gathers it"
+_STATISTICS = "Shardy has no rule; features are independent of each other, and statistics of the rest are summed"
+_TRANSFORMS = "a transformed dimension changes places with another one in ours; Shardy has it whole"
+_KERNEL = (
+    "in ours a dimension that windows of one element move over passes through, and taps of a kernel are contracted"
+)
+_SOURCES = "ours splits the source with the operand; Shardy has that of the source whole"
 _MOVEMENT: dict[str, Example] = {
-    "stablehlo.constant": Example("-> 8x16xf32", "value = dense<1.0> : tensor<8x16xf32>"),
+    "stablehlo.constant": Example(
+        "-> 8x16xf32",
+        "value = dense<1.0> : tensor<8x16xf32>",
+        differs="Shardy has no rule but clones constants for every use; ours makes a part on every device",
+    ),
     "stablehlo.after_all": Example("!stablehlo.token, !stablehlo.token -> !stablehlo.token"),
-    "stablehlo.iota": Example("-> 8x16xi32", "iota_dimension = 0 : i64"),
-    "stablehlo.broadcast_in_dim": Example("16xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 1>",
-        independent="j -> ij"),
-    "stablehlo.broadcast_in_dim (expanded)": Example("8x1xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 0, 1>",
-        independent="i. -> ij"),
-    "stablehlo.transpose": Example("8x16x32xf32 -> 32x8x16xf32", "permutation = array<i64: 2, 0, 1>",
-        independent="ijk -> kij"),
+    "stablehlo.iota": Example(
+        "-> 8x16xi32",
+        "iota_dimension = 0 : i64",
+        differs="Shardy has no rule but clones constants for every use; ours makes a part on every device",
+    ),
+    "stablehlo.broadcast_in_dim": Example(
+        "16xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 1>", independent="j -> ij"
+    ),
+    "stablehlo.broadcast_in_dim (expanded)": Example(
+        "8x1xf32 -> 8x16xf32", "broadcast_dimensions = array<i64: 0, 1>", independent="i. -> ij"
+    ),
+    "stablehlo.transpose": Example(
+        "8x16x32xf32 -> 32x8x16xf32", "permutation = array<i64: 2, 0, 1>", independent="ijk -> kij"
+    ),
     "stablehlo.reshape (split)": Example("8x16xf32 -> 8x4x4xf32", independent="iJ -> iJ."),
     "stablehlo.reshape (merged)": Example("8x4x4xf32 -> 8x16xf32", independent="iJ. -> iJ"),
     "stablehlo.reshape (regrouped)": Example("8x12xf32 -> 8x3x4xf32", independent="i. -> i.."),
-    "stablehlo.reshape (no common pieces)": Example("4x3xf32 -> 3x4xf32", independent=".. -> .."),
+    "stablehlo.reshape (no common pieces)": Example(
+        "4x3xf32 -> 3x4xf32",
+        independent=".. -> ..",
+        differs="no piece of one side is a piece of the other; Shardy lists the dimensions as factors that occur once",
+    ),
     "stablehlo.slice (most kept)": Example("8x16xf32 -> 8x15xf32", _slice(1, 16), independent="i. -> i."),
     "stablehlo.slice (strided)": Example("8x16xf32 -> 8x8xf32", _slice(0, 16, 2), independent="i. -> i."),
-    "stablehlo.slice (little kept)": Example("8x16xf32 -> 8x2xf32", _slice(4, 6), independent="i. -> i."),
+    "stablehlo.slice (little kept)": Example(
+        "8x16xf32 -> 8x2xf32", _slice(4, 6), independent="i. -> i.", differs=_FINDS_PART
+    ),
     "stablehlo.slice (half kept)": Example("8x16xf32 -> 8x8xf32", _slice(0, 8), independent="i. -> i."),
     "stablehlo.pad (little)": Example("8x16xf32, f32 -> 8x18xf32", _pad(1, 1, 0), independent="i., -> i."),
     "stablehlo.pad (between)": Example("8x16xf32, f32 -> 8x31xf32", _pad(0, 0, 1), independent="i., -> i."),
     "stablehlo.pad (much)": Example("8x16xf32, f32 -> 8x32xf32", _pad(8, 8, 0), independent="i., -> i."),
-    "stablehlo.concatenate (equal parts)": Example("8x16xf32, 8x16xf32 -> 8x32xf32", "dimension = 1 : i64",
-        independent="i., i. -> i."),
-    "stablehlo.concatenate (a large part)": Example("8x16xf32, 8x2xf32 -> 8x18xf32", "dimension = 1 : i64",
-        independent="i., i. -> i."),
+    "stablehlo.concatenate (equal parts)": Example(
+        "8x16xf32, 8x16xf32 -> 8x32xf32",
+        "dimension = 1 : i64",
+        independent="i., i. -> i.",
+        differs="ours keeps the parts split and sends each element where it belongs; Shardy has all parts whole",
+    ),
+    "stablehlo.concatenate (a large part)": Example(
+        "8x16xf32, 8x2xf32 -> 8x18xf32",
+        "dimension = 1 : i64",
+        independent="i., i. -> i.",
+        differs="ours keeps the large part split and has the small one whole; Shardy has all parts whole",
+    ),
     "stablehlo.reverse": Example("8x16xf32 -> 8x16xf32", "dimensions = array<i64: 1>", independent="i. -> i."),
-    "stablehlo.dynamic_slice": Example("8x16xf32, i32, i32 -> 8x4xf32", "slice_sizes = array<i64: 8, 4>",
-        independent="i., , -> i."),
+    "stablehlo.dynamic_slice": Example(
+        "8x16xf32, i32, i32 -> 8x4xf32",
+        "slice_sizes = array<i64: 8, 4>",
+        independent="i., , -> i.",
+        differs=_FINDS_PART,
+    ),
     "stablehlo.dynamic_update_slice": Example("8x16xf32, 8x4xf32, i32, i32 -> 8x16xf32", independent="i., i., , -> i."),
-    "stablehlo.dynamic_slice (most kept)": Example("8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>",
-        independent="i., , -> i."),
-    "stablehlo.dynamic_update_slice (most written)": Example("8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32",
-        independent="i., i., , -> i."),
-    "stablehlo.gather": Example("32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
-        "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
-        "index_vector_dim = 2>, slice_sizes = array<i64: 1, 16>, indices_are_sorted = false"
-    ), independent=".k, ij. -> ijk"),
-    "stablehlo.gather (batching)": Example("8x32x16xf32, 8x4x1xi32 -> 8x4x16xf32", (
-        "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [1], "
-        "operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], "
-        "index_vector_dim = 2>, slice_sizes = array<i64: 1, 1, 16>, indices_are_sorted = false"
-    ), independent="b.k, bj. -> bjk"),
-    "stablehlo.gather (windows)": Example("32x16xf32, 8x1xi32 -> 8x4x16xf32", (
-        "dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1>, "
-        "slice_sizes = array<i64: 4, 16>, indices_are_sorted = false"
-    ), independent=".k, i. -> i.k"),
-    "stablehlo.scatter": Example("32x16xf32, 8x1xi32, 8x16xf32 -> 32x16xf32", (
-        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
-        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
-    ), _ADD, independent=".k, .., .k -> .k"),
-    "stablehlo.scatter (replacing)": Example("32x16xf32, 8x1xi32, 8x16xf32 -> 32x16xf32", (
-        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
-        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
-    ), """{
+    "stablehlo.dynamic_slice (most kept)": Example(
+        "8x16xf32, i32, i32 -> 8x14xf32", "slice_sizes = array<i64: 8, 14>", independent="i., , -> i.", differs=_REACHES
+    ),
+    "stablehlo.dynamic_update_slice (most written)": Example(
+        "8x16xf32, 8x14xf32, i32, i32 -> 8x16xf32", independent="i., i., , -> i.", differs=_REACHES
+    ),
+    "stablehlo.gather": Example(
+        "32x16xf32, 8x4x1xi32 -> 8x4x16xf32",
+        (
+            "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [0], "
+            "start_index_map = [0], "
+            "index_vector_dim = 2>, slice_sizes = array<i64: 1, 16>, indices_are_sorted = false"
+        ),
+        independent=".k, ij. -> ijk",
+    ),
+    "stablehlo.gather (batching)": Example(
+        "8x32x16xf32, 8x4x1xi32 -> 8x4x16xf32",
+        (
+            "dimension_numbers = #stablehlo.gather<offset_dims = [2], collapsed_slice_dims = [1], "
+            "operand_batching_dims = [0], start_indices_batching_dims = [0], start_index_map = [1], "
+            "index_vector_dim = 2>, slice_sizes = array<i64: 1, 1, 16>, indices_are_sorted = false"
+        ),
+        independent="b.k, bj. -> bjk",
+    ),
+    "stablehlo.gather (windows)": Example(
+        "32x16xf32, 8x1xi32 -> 8x4x16xf32",
+        (
+            "dimension_numbers = #stablehlo.gather<offset_dims = [1, 2], start_index_map = [0], index_vector_dim = 1>, "
+            "slice_sizes = array<i64: 4, 16>, indices_are_sorted = false"
+        ),
+        independent=".k, i. -> i.k",
+        differs=_FINDS_PART,
+    ),
+    "stablehlo.scatter": Example(
+        "32x16xf32, 8x1xi32, 8x16xf32 -> 32x16xf32",
+        (
+            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+            "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, "
+            "indices_are_sorted = false"
+        ),
+        _ADD,
+        independent=".k, .., .k -> .k",
+    ),
+    "stablehlo.scatter (replacing)": Example(
+        "32x16xf32, 8x1xi32, 8x16xf32 -> 32x16xf32",
+        (
+            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+            "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, "
+            "indices_are_sorted = false"
+        ),
+        """{
   ^bb0(%a: tensor<f32>, %b: tensor<f32>):
     stablehlo.return %b : tensor<f32>
-  }""", independent=".k, .., .k -> .k"),
-    "stablehlo.scatter (batching)": Example("8x32x16xf32, 8x4x1xi32, 8x4x16xf32 -> 8x32x16xf32", (
-        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], "
-        "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
-        "index_vector_dim = 2>, unique_indices = false, indices_are_sorted = false"
-    ), _ADD, independent="b.k, b.., b.k -> b.k"),
-    "stablehlo.scatter (windows)": Example("32x16xf32, 8x1xi32, 8x4x16xf32 -> 32x16xf32", (
-        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], "
-        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
-    ), _ADD, independent=".k, .., ..k -> .k"),
+  }""",
+        independent=".k, .., .k -> .k",
+    ),
+    "stablehlo.scatter (batching)": Example(
+        "8x32x16xf32, 8x4x1xi32, 8x4x16xf32 -> 8x32x16xf32",
+        (
+            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [2], inserted_window_dims = [1], "
+            "input_batching_dims = [0], scatter_indices_batching_dims = [0], scatter_dims_to_operand_dims = [1], "
+            "index_vector_dim = 2>, unique_indices = false, indices_are_sorted = false"
+        ),
+        _ADD,
+        independent="b.k, b.., b.k -> b.k",
+    ),
+    "stablehlo.scatter (windows)": Example(
+        "32x16xf32, 8x1xi32, 8x4x16xf32 -> 32x16xf32",
+        (
+            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], "
+            "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, "
+            "indices_are_sorted = false"
+        ),
+        _ADD,
+        independent=".k, .., ..k -> .k",
+        differs="ours writes to every shard what falls into it; Shardy gathers what windows cover",
+    ),
     "stablehlo.scatter (of two operands)": Example(
-        "32x16xf32, 32x16xf32, 8x1xi32, 8x16xf32, 8x16xf32 -> 32x16xf32, 32x16xf32", (
-        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
-        "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, indices_are_sorted = false"
-    ), """{
+        "32x16xf32, 32x16xf32, 8x1xi32, 8x16xf32, 8x16xf32 -> 32x16xf32, 32x16xf32",
+        (
+            "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], "
+            "scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = false, "
+            "indices_are_sorted = false"
+        ),
+        """{
   ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
     %r = stablehlo.add %a, %c : tensor<f32>
     %s = stablehlo.maximum %b, %d : tensor<f32>
     stablehlo.return %r, %s : tensor<f32>, tensor<f32>
-  }""", independent=".k, .k, .., .k, .k -> .k, .k"),
-    "stablehlo.sort": Example("8x16xf32 -> 8x16xf32", "dimension = 1 : i64, is_stable = true", _COMPARE,
-        independent="i. -> i."),
-}  # fmt: skip
+  }""",
+        independent=".k, .k, .., .k, .k -> .k, .k",
+        differs="ours combines the partial results of each operand by its own reducer; Shardy gathers the updates",
+    ),
+    "stablehlo.sort": Example(
+        "8x16xf32 -> 8x16xf32",
+        "dimension = 1 : i64, is_stable = true",
+        _COMPARE,
+        independent="i. -> i.",
+        differs="ours sorts a split dimension by exchanging parts of columns; Shardy has it whole",
+    ),
+}
 
 _WINDOW = "window_dimensions = array<i64: 1, {0}>, window_strides = array<i64: 1, {1}>"
 _NORMALIZE = "epsilon = 0.01 : f32, feature_index = 1 : i64"
@@ -328,6 +445,8 @@ _ARITHMETIC: dict[str, Example] = {
         "dimensions = array<i64: 1>",
         _ARGMAX,
         independent="i., i., , -> i, i",
+        differs="partial results of several values are no sum or maximum of each: ours gathers and reduces "
+        "them once more",
     ),
     "stablehlo.reduce_window (small)": Example(
         "8x16xf32, f32 -> 8x14xf32", _WINDOW.format(3, 1), _ADD, independent="i., -> i."
@@ -345,72 +464,95 @@ _ARITHMETIC: dict[str, Example] = {
         independent="i., -> i.",
     ),
     "stablehlo.reduce_window (of a dimension)": Example(
-        "8x16xf32, f32 -> 8x1xf32", _WINDOW.format(16, 1), _ADD, independent="i., -> i."
+        "8x16xf32, f32 -> 8x1xf32",
+        _WINDOW.format(16, 1),
+        _ADD,
+        independent="i., -> i.",
+        differs="ours leaves partial results, as a reduction does",
     ),
     "stablehlo.select_and_scatter": Example(
         "8x16xf32, 8x8xf32, f32 -> 8x16xf32",
         _WINDOW.format(2, 2),
         f"{_GREATER}, {_ADD}",
         independent="iJ, iJ, -> iJ",
+        differs=_SOURCES,
     ),
     "stablehlo.select_and_scatter (overlapping)": Example(
         "8x16xf32, 8x14xf32, f32 -> 8x16xf32",
         _WINDOW.format(3, 1),
         f"{_GREATER}, {_ADD}",
         independent="i., i., -> i.",
+        differs=_SOURCES,
     ),
     "stablehlo.convolution": Example(
-        "8x32x16x4xf32, 3x1x4x12xf32 -> 8x32x16x12xf32", _convolution(1), independent="b.w., ...o -> b.wo"
+        "8x32x16x4xf32, 3x1x4x12xf32 -> 8x32x16x12xf32",
+        _convolution(1),
+        independent="b.w., ...o -> b.wo",
+        differs=_KERNEL,
     ),
     "stablehlo.convolution (gradient of a kernel)": Example(
         "4x32x16x8xf32, 32x16x8x12xf32 -> 4x3x1x12xf32",
         _convolution(1),
         independent="b..., ...o -> b..o",
+        differs="the result may be split as well in ours, by fetching what its windows span",
     ),
     "stablehlo.convolution (feature groups)": Example(
-        "8x32x16x4xf32, 3x1x2x12xf32 -> 8x32x16x12xf32", _convolution(2), independent="b.wG, ...G -> b.wG"
+        "8x32x16x4xf32, 3x1x2x12xf32 -> 8x32x16x12xf32",
+        _convolution(2),
+        independent="b.wG, ...G -> b.wG",
+        differs=_KERNEL,
     ),
     "stablehlo.convolution (batch groups)": Example(
         "8x32x16x4xf32, 3x1x4x12xf32 -> 4x32x16x12xf32",
         _convolution(1, 2),
         independent="G.w., ...G -> ..wG",
+        differs=_KERNEL,
     ),
     "stablehlo.cholesky": Example("8x4x4xf32 -> 8x4x4xf32", "lower = true", independent="b.. -> b.."),
     "stablehlo.triangular_solve": Example(
         "8x4x4xf32, 8x4x16xf32 -> 8x4x16xf32",
         "left_side = true, lower = true, unit_diagonal = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>",
         independent="b.., b.j -> b.j",
+        differs="ours passes through right-hand sides, each of which is solved alone",
     ),
     "stablehlo.fft": Example(
         "4x8x16xcomplex<f32> -> 4x8x16xcomplex<f32>",
         "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 16>",
         independent="ij. -> ij.",
+        differs=_TRANSFORMS,
     ),
     "stablehlo.fft (of real numbers)": Example(
         "4x8x16xf32 -> 4x8x9xcomplex<f32>",
         "fft_type = #stablehlo<fft_type RFFT>, fft_length = array<i64: 16>",
         independent="ij. -> ij.",
+        differs=_TRANSFORMS,
     ),
     "stablehlo.fft (of two dimensions)": Example(
         "4x8x16xcomplex<f32> -> 4x8x16xcomplex<f32>",
         "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 8, 16>",
         independent="i.. -> i..",
+        differs=_TRANSFORMS,
     ),
     "stablehlo.batch_norm_inference": Example(
         "8x4x6xf32, 4xf32, 4xf32, 4xf32, 4xf32 -> 8x4x6xf32", _NORMALIZE, independent="ijk, j, j, j, j -> ijk"
     ),
     "stablehlo.batch_norm_training": Example(
-        "8x4x6xf32, 4xf32, 4xf32 -> 8x4x6xf32, 4xf32, 4xf32", _NORMALIZE, independent=".j., j, j -> .j., j, j"
+        "8x4x6xf32, 4xf32, 4xf32 -> 8x4x6xf32, 4xf32, 4xf32",
+        _NORMALIZE,
+        independent=".j., j, j -> .j., j, j",
+        differs=_STATISTICS,
     ),
     "stablehlo.batch_norm_grad": Example(
         "8x4x6xf32, 4xf32, 4xf32, 4xf32, 8x4x6xf32 -> 8x4x6xf32, 4xf32, 4xf32",
         _NORMALIZE,
         independent=".j., j, j, j, .j. -> .j., j, j",
+        differs=_STATISTICS,
     ),
     "stablehlo.rng": Example(
         "f32, f32, 2xi64 -> 8x16xf32",
         "rng_distribution = #stablehlo<rng_distribution UNIFORM>",
         independent=", , . -> ..",  # one seed is made for all devices
+        differs="Shardy has no rule; ours makes the numbers of a part of one seed for all devices",
     ),
     "stablehlo.rng_bit_generator": Example(
         "2xui64 -> 2xui64, 8x16xui32",
@@ -421,6 +563,8 @@ _ARITHMETIC: dict[str, Example] = {
         "2xui64 -> 2xui64, 8x16xui32",
         "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>",
         independent=". -> ., ij",  # every device has the state
+        differs="which bits an element gets is up to the platform, so that ours makes them all on every "
+        "device; Shardy splits them",
     ),
     "stablehlo.custom_call (mhlo.erf)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "mhlo.erf"'),
     "stablehlo.custom_call (with a rule of its own)": Example(
@@ -428,6 +572,7 @@ _ARITHMETIC: dict[str, Example] = {
         'call_target_name = "lapack_sgeqrf_ffi", sdy.sharding_rule = '
         "#sdy.op_sharding_rule<([i, j, k])->([i, l, m], [i, n]) {i=8, j=4, k=4, l=4, m=4, n=4}, custom>",
         independent="B.. -> B.., B.",  # padding is not given to such a call
+        differs="a factor that occurs once is one that the call needs whole in ours; JAX writes such rules for batches",
     ),
     "stablehlo.custom_call (of an unknown target)": Example("8x16xf32 -> 8x16xf32", 'call_target_name = "unknown"'),
 }
@@ -451,6 +596,7 @@ _CALLBACKS: dict[str, Example] = {
         "8x16xf32, 8xf32 ->",
         f'call_target_name = "xla_ffi_partitioned_python_cpu_callback", {_CALL}',
         independent="IJ, K ->",  # nor to such a call
+        differs="Shardy has no rule; every device calls with the part that it has, whatever that is",
     ),
     "stablehlo.send": Example(f"8x16xf32, {_TOKEN} -> {_TOKEN}", _TRANSFER.format(2), independent=".., -> "),
     "stablehlo.recv": Example(f"{_TOKEN} -> 8x16xf32, {_TOKEN}", _TRANSFER.format(3), independent="-> .., "),

@@ -94,78 +94,19 @@ def differing() -> Iterator[tuple[str, str, str | None]]:
             yield name, print_rule(ours), theirs
 
 
-_NO_CHLO = "Shardy has no rules for CHLO"
-_FINDS_PART = "ours lets every device find the part that it holds, which is summed; Shardy shifts or gathers"
-_REACHES = "a window of most of a dimension reaches into neighbours only in ours; Shardy gathers it"
-_STATISTICS = "Shardy has no rule; features are independent of each other, and statistics of the rest are summed"
-_TRANSFORMS = "a transformed dimension changes places with another one in ours; Shardy has it whole"
-_KERNEL = (
-    "in ours a dimension that windows of one element move over passes through, and taps of a kernel are contracted"
-)
-_SOURCES = "ours splits the source with the operand; Shardy has that of the source whole"
+_NO_RULES = {
+    CUSTOM_CALL: "Shardy has no rule for calls of this target",
+    "chlo": "Shardy has no rules for CHLO",
+}
 
-DIFFERENCES: dict[str, str] = {
-    **{
-        name: _NO_CHLO
-        for name in EXAMPLES
-        if name.startswith("chlo.") and name not in ("chlo.constant", "chlo.scan (of rows)")
-    },
-    "stablehlo.custom_call (with a rule of its own)": (
-        "a factor that occurs once is one that the call needs whole in ours; JAX writes such rules for batches"
-    ),
-    "stablehlo.map": "Shardy has no rule; the body sees one element, not where it is",
-    "stablehlo.constant": "Shardy has no rule but clones constants for every use; ours makes a part on every device",
-    "stablehlo.iota": "Shardy has no rule but clones constants for every use; ours makes a part on every device",
-    "stablehlo.sort": "ours sorts a split dimension by exchanging parts of columns; Shardy has it whole",
-    "stablehlo.fft": _TRANSFORMS,
-    "stablehlo.fft (of real numbers)": _TRANSFORMS,
-    "stablehlo.fft (of two dimensions)": _TRANSFORMS,
-    "stablehlo.custom_call (Python callback of every device)": (
-        "Shardy has no rule; every device calls with the part that it has, whatever that is"
-    ),
-    "stablehlo.rng": "Shardy has no rule; ours makes the numbers of a part of one seed for all devices",
-    "stablehlo.batch_norm_training": _STATISTICS,
-    "stablehlo.batch_norm_grad": _STATISTICS,
-    "stablehlo.reshape (no common pieces)": (
-        "no piece of one side is a piece of the other; Shardy lists the dimensions as factors that occur once"
-    ),
-    "stablehlo.slice (little kept)": _FINDS_PART,
-    "stablehlo.dynamic_slice": _FINDS_PART,
-    "stablehlo.dynamic_slice (most kept)": _REACHES,
-    "stablehlo.dynamic_update_slice (most written)": _REACHES,
-    "stablehlo.gather (windows)": _FINDS_PART,
-    "stablehlo.scatter (windows)": "ours writes to every shard what falls into it; Shardy gathers what windows cover",
-    "stablehlo.scatter (of two operands)": (
-        "ours combines the partial results of each operand by its own reducer; Shardy gathers the updates"
-    ),
-    "stablehlo.reduce_window (of a dimension)": "ours leaves partial results, as a reduction does",
-    "stablehlo.select_and_scatter (overlapping)": _SOURCES,
-    "stablehlo.select_and_scatter": _SOURCES,
-    "stablehlo.concatenate (equal parts)": (
-        "ours keeps the parts split and sends each element where it belongs; Shardy has all parts whole"
-    ),
-    "stablehlo.concatenate (a large part)": (
-        "ours keeps the large part split and has the small one whole; Shardy has all parts whole"
-    ),
-    "stablehlo.reduce (of two operands)": (
-        "partial results of several values are no sum or maximum of each: ours gathers and reduces them once more"
-    ),
-    "stablehlo.convolution": _KERNEL,
-    "stablehlo.convolution (feature groups)": _KERNEL,
-    "stablehlo.convolution (batch groups)": _KERNEL,
-    "stablehlo.convolution (gradient of a kernel)": (
-        "the result may be split as well in ours, by fetching what its windows span"
-    ),
-    "stablehlo.triangular_solve": "ours passes through right-hand sides, each of which is solved alone",
-    "stablehlo.rng_bit_generator (as the platform does)": (
-        "which bits an element gets is up to the platform, so that ours makes them all on every device; Shardy splits "
-        "them"
-    ),
-}
-DIFFERENCES |= {
-    name: "Shardy has no rule for calls of this target"
-    for name in computed()
-    if operation_of(name) == CUSTOM_CALL and name not in DIFFERENCES
-    if shardy_rule(name) is None and our_structure(our_rule(name))
-}
+
+def _default_reason(name: str) -> str:
+    """The reason why Shardy has no rule for a kind of operation that can be split; empty for other operations."""
+    operation = operation_of(name)
+    default = _NO_RULES.get(operation) or _NO_RULES.get(operation.partition(".")[0], "")
+    return default if default and shardy_rule(name) is None and our_structure(our_rule(name)) else ""
+
+
+DIFFERENCES = {name: reason for name in computed() if (reason := _default_reason(name))}
+DIFFERENCES |= {name: example.differs for name, example in EXAMPLES.items() if example.differs}
 """The reason of every difference, by example."""
