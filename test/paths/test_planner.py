@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 from support.random_shardings import random_mesh, random_shape, random_sharding
 
 from gspmd import api
-from gspmd.dialect.axes import Axes, canonical, overlap, remove_prefix, size_of, starts_with, without
+from gspmd.dialect.axes import Axes, overlap, size_of, without
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_mesh, print_sharding
+from gspmd.dialect.sdy_attrs import SdyCodec
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.runtime import executable as runtime
 from gspmd.transforms.exchange.blocks import block_exchange
-from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.exchange.step import REDUCTIONS, ReshardStep
+from gspmd.transforms.exchange.step_notation import write_step
 from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.parsing.mlir import new_context, parse_module
 from gspmd.transforms.paths.path import Path
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.traffic import least_bytes, sent_by_step
@@ -39,50 +43,32 @@ def cases(seed: int, count: int, unreduced: bool = False) -> tuple[Mesh, list[Ca
 # ---- paths as values ----
 
 
-def apply(step: ReshardStep, before: TensorSharding) -> tuple[tuple[Axes, ...], Axes]:
-    """Axes per dimension and unreduced axes that a step leaves, worked out from what it says it does."""
-    dims, unreduced = list(before.dim_axes()), before.unreduced
-    if step.kind == "all_gather":
-        for d, axes in enumerate(step.dims):
-            kept = size_of(dims[d]) // size_of(axes)
-            dims[d] = prefix(dims[d], kept)
-            assert canonical(dims[d] + axes) == canonical(before.dim_axes()[d]), "gathers what is not most minor"
-    elif step.kind == "all_slice":
-        dims = [canonical(mine + axes) for mine, axes in zip(dims, step.dims, strict=True)]
-    elif step.kind == "reduce_scatter":
-        for d, axes in enumerate(step.dims):
-            dims[d] = canonical(dims[d] + axes)
-            unreduced = without(unreduced, axes)
-    elif step.kind == "all_reduce":
-        assert not without(step.axes, unreduced), "reduces what is not partial"
-        unreduced = without(unreduced, step.axes)
-    elif step.kind == "all_to_all":
-        for axes, source, target in step.moves:
-            dims[source] = prefix(dims[source], size_of(dims[source]) // size_of(axes))
-            dims[target] = canonical(dims[target] + axes)
-    elif step.kind == "reshard":
-        assert dims != list(step.after.dim_axes()), "changes nothing"
-        dims = list(step.after.dim_axes())
-    else:
-        assert step.kind == "collective_permute"
-        after = step.after.dim_axes()
-        assert [size_of(a) for a in after] == [size_of(a) for a in dims], "a permute changes the local shape"
-        dims = list(after)
-    return tuple(dims), unreduced
+def left_partial(step: ReshardStep, before: TensorSharding) -> Axes:
+    """The partial axes after a step, from the axes over which it reduces."""
+    if step.kind not in REDUCTIONS:
+        return before.unreduced
+    reduced = (*step.axes, *(axis for axes in step.dims for axis in axes))
+    assert not without(reduced, before.unreduced), "reduces what is not partial"
+    return without(before.unreduced, reduced)
 
 
-def prefix(axes: Axes, size: int) -> Axes:
-    """The most major part of a list that makes `size` shards."""
-    taken: Axes = ()
-    for axis in axes:
-        if size_of(taken) == size:
-            break
-        want = size // size_of(taken)
-        taken += (axis,) if axis.size <= want else (axis.split(want)[0],)
-    assert size_of(taken) == size
-    assert starts_with(axes, taken)
-    assert canonical(taken + remove_prefix(axes, taken)) == canonical(axes)
-    return taken
+def program_of(type_: TensorType, source: TensorSharding, steps: Iterable[ReshardStep]) -> str:
+    """A program with these steps, whose operations MLIR verifies against the shardings before and after."""
+    context, mesh, lines = new_context(), source.mesh, list[str]()
+    codec, shape = SdyCodec(context, {mesh.name: mesh}), f"tensor<{'x'.join(map(str, type_.shape))}xf32>"
+    for index, step in enumerate(steps):
+        name, attributes = write_step(step, codec)
+        written = ", ".join(f"{key} = {value}" for key, value in attributes.items())
+        lines.append(f'%{index + 1} = "{name}"(%{index}) {{{written}}} : ({shape}) -> {shape}')
+    annotation = f"sdy.sharding = {codec.write(source)}"
+    body = "\n".join(lines)
+    return f"""
+      sdy.mesh @{mesh.name} = {print_mesh(mesh)}
+      func.func public @main(%0: {shape} {{{annotation}}}) -> {shape} {{
+        {body}
+        return %{len(lines)} : {shape}
+      }}
+    """
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -90,11 +76,13 @@ def test_every_step_starts_where_the_one_before_it_ends(seed: int) -> None:
     mesh, found = cases(seed, 10, unreduced=seed % 2 == 1)
     planner = Planner(mesh)
     for shape, source, target in found:
-        state = source
-        for step in planner.plan(TensorType(shape, "f32"), source, target).steps:
-            dims, unreduced = apply(step, state)
-            assert (dims, unreduced) == (step.after.dim_axes(), step.after.unreduced), step
-            assert not overlap(unreduced, [a for axes in dims for a in axes])
+        type_, state = TensorType(shape, "f32"), source
+        steps = planner.plan(type_, source, target).steps
+        parse_module(program_of(type_, source, steps), new_context())
+        for step in steps:
+            assert step.after.dim_axes() != state.dim_axes() or step.kind in REDUCTIONS, "changes nothing"
+            assert step.after.unreduced == left_partial(step, state)
+            assert not overlap(step.after.unreduced, [a for axes in step.after.dim_axes() for a in axes])
             state = step.after
         assert state == target
 

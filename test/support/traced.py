@@ -16,7 +16,8 @@ from gspmd import api
 from gspmd.examples.common.recipe import ONE_DEVICE
 from gspmd.pass_manager import PassManager
 from gspmd.reading import read_program
-from gspmd.transforms.exchange.step_notation import ATTRIBUTES, STEPS
+from gspmd.transforms.exchange.step import ATTRIBUTES
+from gspmd.transforms.exchange.step_notation import STEPS
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, source_location

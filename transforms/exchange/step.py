@@ -9,12 +9,21 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes, canonical, size_of, without
 from gspmd.dialect.errors import Unsupported
+from gspmd.dialect.mesh import Mesh
+from gspmd.dialect.sdy_attrs import (
+    read_axes,
+    read_axis_lists,
+    read_axis_moves,
+    write_axes,
+    write_axis_lists,
+    write_axis_moves,
+)
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.counting import CountingEmitter, Sent, counting_context, mesh_along
@@ -174,19 +183,36 @@ def _collective_permute(e: _Emission) -> Value:
     return made
 
 
+class Attribute(NamedTuple):
+    """The attribute of an `sdy` operation besides its result sharding, and the field of the step that it holds."""
+
+    name: str
+    field: str
+    write: Callable[[Any, Mesh, ir.Context], ir.Attribute]
+    read: Callable[[ir.Attribute, Mesh], Any]
+
+
+def _axis_lists(name: str) -> Attribute:
+    return Attribute(name, "dims", write_axis_lists, read_axis_lists)
+
+
 class _Kind(NamedTuple):
-    """The emission of a kind of step, and whether it reduces partial values."""
+    """The emission of a kind of step, its attribute, and whether it reduces partial values.
+
+    Without an attribute, the shardings before and after determine the step.
+    """
 
     emit: Callable[[_Emission], Value]
+    attribute: Attribute | None = None
     reduces: bool = False
 
 
 _KINDS = {
-    "all_gather": _Kind(_all_gather),
-    "all_slice": _Kind(_all_slice),
-    "all_reduce": _Kind(_all_reduce, reduces=True),
-    "reduce_scatter": _Kind(_reduce_scatter, reduces=True),
-    "all_to_all": _Kind(_all_to_all),
+    "all_gather": _Kind(_all_gather, _axis_lists("gathering_axes")),
+    "all_slice": _Kind(_all_slice, _axis_lists("slicing_axes")),
+    "all_reduce": _Kind(_all_reduce, Attribute("reduction_axes", "axes", write_axes, read_axes), reduces=True),
+    "reduce_scatter": _Kind(_reduce_scatter, _axis_lists("reduce_scatter_axes"), reduces=True),
+    "all_to_all": _Kind(_all_to_all, Attribute("params", "moves", write_axis_moves, read_axis_moves)),
     "collective_permute": _Kind(_collective_permute),
     "reshard": _Kind(_reshard),
 }
@@ -194,3 +220,5 @@ KINDS = frozenset(_KINDS)
 """The kinds of steps: names of `sdy` operations."""
 REDUCTIONS = frozenset(name for name, kind in _KINDS.items() if kind.reduces)
 """The kinds that reduce partial values."""
+ATTRIBUTES = {name: kind.attribute for name, kind in _KINDS.items() if kind.attribute is not None}
+"""By kind, the attributes of the `sdy` operations that have one."""
