@@ -19,7 +19,7 @@ class Marked(Protocol):
 
 
 class LocationMark:
-    """Marks of one kind."""
+    """A kind of numbers that locations carry."""
 
     def __init__(self, kind: str) -> None:
         self._text = f"gspmd.{kind}."

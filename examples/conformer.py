@@ -1,4 +1,4 @@
-"""A Conformer speech encoder that tells phonemes: tensor, sequence and pipeline parallelism with the data's.
+"""A Conformer speech encoder that recognizes phonemes: data, tensor, sequence and pipeline parallelism.
 
 Convolution, attention and two half feed-forward layers to a block. Split by its frames, a block's convolution sends the
 margins that its taps reach to the neighbours, and attention changes from frames to heads and back; split by layers,
@@ -30,7 +30,7 @@ Params = dict[str, Any]
 
 # m model, n heads, d head size, h hidden units, c channels of the convolution, k its taps, f features, t taps of the
 # input's convolution, v phonemes, r and l layers. In upper case of activations, with B batch, S frames; A, frames
-# within attention, and E, the batch behind the layers.
+# within attention, and E, the batch after the layers.
 _BY_TENSORS = {"n": "y", "h": "y", "c": "y", "N": "y", "H": "y", "C": "y"}
 RECIPES = {
     "dp": Recipe("data parallelism: every device holds all weights", {"x": 8}, {"B": "x", "E": "x"}),
@@ -43,12 +43,12 @@ RECIPES = {
         {"B": "x", "E": "x", "S": "y", "N": "y"},
     ),
     "pipeline": Recipe(
-        "layers on stage, the batch on x; behind the layers the batch on both",
+        "layers on stage, the batch on x; after the layers, the batch on both",
         {"stage": 4, "x": 2},
         {"l": "stage", "B": "x", "E": ("x", "stage")},
     ),
     "pipeline-tp": Recipe(
-        "layers on stage; heads, hidden units and channels on y; behind the layers the batch on stage",
+        "layers on stage; heads, hidden units and channels on y; after the layers, the batch on stage",
         {"stage": 4, "y": 2},
         {**_BY_TENSORS, "l": "stage", "E": "stage"},
     ),

@@ -1,4 +1,4 @@
-"""A weather model like MetNet-2: rain some hours ahead, from a context far larger than what is forecast.
+"""A weather model like MetNet-2: it forecasts rain some hours ahead, from an area far larger than the forecast's.
 
 Rain travels far in hours, so the network sees a large square of past radar frames and forecasts its centre. It is
 convolutions throughout, whose dilation doubles from block to block; context is split over devices in space,

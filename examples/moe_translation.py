@@ -1,4 +1,4 @@
-"""A sparse mixture-of-experts Transformer that translates, as GShard's M4.
+"""A sparse mixture-of-experts Transformer that translates, like the M4 model of GShard.
 
 Every other layer of encoder and decoder is a mixture of experts: each token goes to two experts, each expert takes a
 limited number of tokens from each sequence, and a further loss keeps the experts equally busy. Dispatch and combination

@@ -34,7 +34,7 @@ RECIPES = {
     "tp-sp": Recipe("tensor and sequence parallelism: positions on y between blocks", {"y": 8}, {**_TENSOR, "P": "y"}),
     "2d": Recipe("2-D: weights on x and y, the batch on x, activations on y", {"x": 4, "y": 2}, _TWO_D),
     "pipeline-2d": Recipe(
-        "a pipeline of 2-D stages: layers on stage, the batch outside of them too, the rest as in 2-D",
+        "a pipeline of 2-D stages: layers on stage; outside of the layers, the batch on stage, too; the rest as in 2-D",
         {"stage": 2, "x": 2, "y": 2},
         {**_TWO_D, "l": "stage", "E": ("x", "stage")},
     ),

@@ -1,4 +1,4 @@
-"""A Vision Transformer that tells textured shapes apart.
+"""A Vision Transformer that classifies textured shapes.
 
 A picture is cut into patches, which are the tokens; one further token, at place 0, is where the class is read. Beside
 data parallelism and the sharding of a Transformer in two dimensions, the patches themselves can be split, which the

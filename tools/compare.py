@@ -26,12 +26,12 @@ PRINTS_JSON = True
 _EPILOG = """\
 With one FILE, gspmd, XLA GSPMD and XLA with Shardy each partition the program, all inside jaxlib on virtual CPU
 devices. The table compares their results with those of the unpartitioned program, and lists bytes sent, memory, an
-estimated step time, and the source lines where they differ. --verify proves the program of each, or says where it is
-wrong, as gspmd verify does. The exit code is 3 if gspmd's results differ or its program is refuted. With two FILEs,
+estimated step time, and the source lines where they differ. --verify proves each partitioned program, or says where it
+is wrong, as gspmd verify does. The exit code is 3 if gspmd's results differ or its program is refuted. With two FILEs,
 gspmd partitions both versions and nothing is run. docs/compare.md explains the figures.
 
---max-increase 5% limits how much more gspmd (or the new version) may send, hold and take than the best peer (or the old
-version). --max-increase bytes=5% limits one figure: bytes, collectives, memory or step. It is repeatable.
+--max-increase 5% limits how much more gspmd (or the new version) may exceed the best peer (or the old version) in bytes
+sent, memory and time. --max-increase bytes=5% limits one figure: bytes, collectives, memory or step. It is repeatable.
 
 JSON of one program: "passed", "mesh", "num_partitions", "target", "opinions" (of a "partitioner": "failure", "figures",
 "agrees", "unchecked", "results" as of gspmd check, "unproved", "verification" as of gspmd verify) and "differences" (of
@@ -57,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rtol", type=tolerance, help="allowed error relative to a result's largest magnitude")
     parser.add_argument("--atol", type=tolerance, help="allowed absolute error, in addition (default: 0)")
     parser.add_argument("--no-run", action="store_true", help="compile only; do not compare results")
-    parser.add_argument("--verify", action="store_true", help="prove or refute the program of each, for all inputs")
+    parser.add_argument("--verify", action="store_true", help="prove or refute each partitioned program for all inputs")
     parser.add_argument(
         "--max-increase",
         action="append",

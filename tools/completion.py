@@ -25,7 +25,13 @@ _FILES = ("FILE", ".npz", "ORIGINAL")  # a metavar with one of these is a file
 def add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
-    parser.add_argument("--for", dest="program", choices=_PROGRAMS, default=_PROGRAMS[0], help="(default: gspmd)")
+    parser.add_argument(
+        "--for",
+        dest="program",
+        choices=_PROGRAMS,
+        default=_PROGRAMS[0],
+        help="the program to complete (default: gspmd)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -42,9 +42,9 @@ def same_option(declaration: type[Pass], field: str) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Precondition:
-    """What holds of modules that a pass can work on, because the pass named `left_by` leaves them so.
+    """A property of modules that a pass needs, and that the pass named `left_by` establishes.
 
-    `check` raises an Error, located where it can be, that says what is wrong; what to do is to run that pass.
+    `check` raises an Error for a module without it, with a location if there is one; the hint is to run that pass.
     """
 
     left_by: str

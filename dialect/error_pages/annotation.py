@@ -68,15 +68,14 @@ PAGES = (
     Page(
         Code.RANK,
         "A sharding with the wrong rank, or the wrong number of shardings",
-        "A sharding has one entry for each dimension of its tensor, and operations have one for each result.",
+        "A sharding has one entry for each dimension of its tensor, and an operation has one sharding for each result.",
         _argument('sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>'),
         "Give as many entries as the tensor has dimensions; {} is a dimension that is not split.",
     ),
     Page(
         Code.DEVICE_COUNT,
         "Annotations over different numbers of devices",
-        "The meshes and shardings of a program, and its number of partitions, must be over the same devices, or over "
-        "numbers of devices that divide it.",
+        "A mesh or a sharding has as many devices as the program has partitions, or a number that divides it.",
         _argument('mhlo.sharding = "{devices=[4]<=[5]}"', mesh=""),
         "Use all devices in every annotation. For a dimension that is not split over some of them, use "
         "last_tile_dim_replicate or an axis that no dimension uses.",
@@ -100,7 +99,7 @@ func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
     Page(
         Code.MESH_UNKNOWN,
         "An unknown mesh",
-        "A sharding refers to a mesh that no sdy.mesh defines, or needs a mesh and there is none.",
+        "A sharding refers to a mesh that no sdy.mesh defines, or it needs a mesh and the program has none.",
         _argument('sdy.sharding = #sdy.sharding<@other, [{"x"}]>'),
         "Define the mesh at the top of the module, or use the name of an existing one.",
     ),
@@ -134,15 +133,15 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
     Page(
         Code.DEVICE_LIST,
         "An invalid list of devices",
-        "The devices of a sharding, or in the groups of a collective, are numbers from 0 on, each of them once.",
+        "The devices of a sharding, or in the groups of a collective, are numbers from 0 on, and each occurs once.",
         _argument('mhlo.sharding = "{devices=[4]0,1,1,2}"', mesh=""),
         "List every device of the program once; <=[4] means 0,1,2,3.",
     ),
     Page(
         Code.MANUAL,
         "An invalid annotation of a manual computation",
-        "Inside a manual computation the program is per-device along the manual axes: shardings there cannot use these "
-        "axes, and the shardings of its operands and results must.",
+        "Inside a manual computation the program is per-device along the manual axes, so shardings there cannot use "
+        "these axes. The shardings of its operands and results use them.",
         _body(
             '%0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] '
             'manual_axes={"x"} (%b: tensor<2xf32>) {',

@@ -95,8 +95,7 @@ func.func @main(%a: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
     Page(
         Code.OTHER_MACHINE,
         "A compiled program for another machine",
-        "Compiled programs run on the same number of devices of the same kind as they were compiled for, with the same "
-        "jaxlib.",
+        "A compiled program runs with the same jaxlib, on as many devices of the same kind as it was compiled for.",
         Example(
             python='''\
 import gspmd
@@ -131,7 +130,7 @@ func.func @main(%a: tensor<8xf32> {mhlo.memory_kind = "far_host"}) -> tensor<8xf
     ),
     Page(
         Code.TIMEOUT,
-        "Not done within --timeout",
+        "A command that exceeds --timeout",
         "The command was stopped at its time limit and has written nothing.",
         Example("gspmd partition program.mlir --timeout 0.001"),
         "Give it more time. If it seems to hang, report it with the message, which says what the command was doing.",
@@ -153,7 +152,7 @@ from gspmd.transforms.passes import Pass
 @dataclasses.dataclass(frozen=True)
 class Forget(Pass):
     argument = "forget"
-    summary = "takes the name of a function away"
+    summary = "remove the name of a function"
 
     def run(self, module):
         del module.regions[0].first.attributes["sym_name"]

@@ -1,4 +1,4 @@
-"""A page about a code of errors."""
+"""The page of an error code."""
 
 from __future__ import annotations
 

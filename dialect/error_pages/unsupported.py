@@ -46,8 +46,8 @@ PAGES = (
         Code.CUSTOM_CALL,
         "A custom call without a sharding rule",
         "Only the author of a custom call knows which dimensions of its operands and results correspond. For calls of "
-        "`jax.experimental.custom_partitioning`, functions in the Python program do; errors in their results have this "
-        "code, too.",
+        "`jax.experimental.custom_partitioning`, functions of the Python program know it. Errors in what these return "
+        "have this code, too.",
         _program(
             "%0 = stablehlo.custom_call @my_kernel(%a) : (tensor<8xf32>) -> tensor<8xf32>",
             returns=("%0", "tensor<8xf32>"),

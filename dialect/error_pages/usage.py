@@ -54,7 +54,7 @@ PAGES = (
     Page(
         Code.UNKNOWN_VALUE,
         "An unknown value",
-        "gspmd explain --value got a name or a source line of no value in the program.",
+        "gspmd explain --value was given a name or a source line that no value in the program has.",
         Example("gspmd explain program.mlir --value %7"),
         "gspmd explain --print-module prints the program with the names of its values. It has the names and source "
         "lines of the framework if the program was lowered with them: lower(...).as_text(debug_info=True).",
@@ -79,7 +79,7 @@ PAGES = (
     Page(
         Code.NO_MESH,
         "A missing mesh",
-        "The function needs a mesh, and none was given, is set, or is found on the arguments.",
+        "The function needs a mesh, but none is given or set, and the arguments have none.",
         Example(
             python="""\
 import gspmd

@@ -31,7 +31,7 @@ _SETTINGS = (
     ("JAX_COMPILATION_CACHE_DIR", "where JAX keeps compiled programs, with what gspmd partitioned"),
     ("GSPMD_DIAGNOSTICS", "the form of errors"),
     ("NO_COLOR", "no colors"),
-    ("COLUMNS", "how wide text is"),
+    ("COLUMNS", "the width of text"),
 )
 _PROBES = {
     "cpu": "import jax; print(len(jax.devices('cpu')), jax.devices('cpu')[0].device_kind)",
@@ -125,7 +125,7 @@ def _versions() -> Iterator[Finding]:
 
 def _devices() -> Iterator[Finding]:
     for name, purpose in (
-        ("cpu", "gspmd run, check and demo, as many virtual ones as a mesh needs"),
+        ("cpu", "gspmd run, check and demo, with as many virtual devices as a mesh has"),
         ("gpu", "gspmd run --platform gpu, and gspmd.jit"),
         ("tpu", "gspmd run --platform tpu, and gspmd.jit"),
     ):

@@ -18,7 +18,7 @@ axes, all placements are states; with more, those of the axis lists that occur i
 - A constraint that does not bind is a choice of the value that it constrains. If it is not taken, `gspmd-reshard`
   passes the value on (`NOT_TAKEN`). A fixed value with several consumers has a variable for the sharding to which it is
   resharded once for all of them (`THROUGH`).
-- `layout.py` values the mesh on a torus for the collectives of the current decision, decides again, and repeats that as
+- `layout.py` places the mesh on a torus for the collectives of the current decision, decides again, and repeats that as
   long as the cost falls.
 - `solver.py` eliminates variables with at most two neighbors exactly. For the rest, sequential tree-reweighted messages
   raise the lower bound, and the states that the bound leaves open are searched exactly.
@@ -116,7 +116,9 @@ def decide(
     constraints: str = WHERE_TAKEN,
     assume_finite: bool = False,
 ) -> Decided:
-    """Decide in consumer, with the prices of a target, and return the decision; `reshard` carries it out.
+    """Decide the shardings of `module` in place, with the prices of a target, and return the decision.
+
+    `reshard` carries the decision out.
 
     Raises UsageError for an effort other than `fast`, `default` and `most`, and for constraints other than
     `where-taken` and `bind`.

@@ -75,8 +75,8 @@ class ValueTable:
       results of its constraints. `optional` maps a value to the results of its constraints that do not bind.
     - `in_layers` maps the results of operations in repeated layers to their layer and their key in it.
 
-    `next_step` maps results, by number, to the arguments that they become in the next step. If it is given, the table
-    `is_open`: only annotations limit shardings, those of propagation do not. `assume_finite` is as in
+    `next_step` maps results, by number, to the arguments that they become in the next step. With it, the table is open
+    (`is_open`): annotations limit shardings, and the result of propagation does not. `assume_finite` is as in
     `linear_operands`.
     """
 

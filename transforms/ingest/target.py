@@ -125,7 +125,7 @@ class TargetMesh:
         return None if self.orders is None or said is None else order_written(self.orders, said)
 
     def axes(self, sharding_mesh: Mesh, names: Sequence[str]) -> tuple[str, ...]:
-        """Whole axes of this mesh that are the named axes of another. Raises Unsupported for parts of axes."""
+        """The whole axes of this mesh that named axes of another stand for. Raises Unsupported for parts of axes."""
         source = tuple(sharding_mesh.axis(name) for name in names)
         carrier = TensorSharding(sharding_mesh, (DimSharding(source),))
         return self.names(self.sharding(carrier).dims[0].axes)

@@ -48,7 +48,7 @@ class CollectiveMatmul(CollectivePass):
 
     matmul_min_bytes: int = option(1 << 20, "smallest gathered operand, or result to be scattered")
     bidirectional: bool | None = option(
-        None, "send shards around the ring in both directions (true), in one (false), or as is faster (default)"
+        None, "send shards around the ring in both directions (true) or in one (false); without a value, as is faster"
     )
     ring_devices: int = option(
         0, "devices in the ring of a scatter, whose result is then scattered over the others; 0: fastest"

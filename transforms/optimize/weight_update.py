@@ -39,9 +39,7 @@ class ShardWeightUpdate(Pass):
 
     argument = "gspmd-shard-weight-update"
     summary = "Split the update of replicated weights and the optimizer's state over data-parallel axes"
-    details = (
-        "Gradients are then reduce-scattered, and updated weights gathered; state takes a fraction of the memory.",
-    )
+    details = ("Gradients are reduce-scattered, updated weights are gathered, and the state takes less memory.",)
 
     needs = (INGESTED,)
 

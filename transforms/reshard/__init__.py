@@ -42,7 +42,7 @@ class Reshard(PlanningPass):
     summary = "Insert the collectives that give every operand the sharding with which it is needed"
 
     max_temporary_bytes: int = option(
-        0, "bytes of a value that a device may hold during a reshard, if possible (0: weighed against time)"
+        0, "bytes of a value that a device may hold during a reshard, if possible; 0 weighs memory against time"
     )
     max_reshard_moves: int = option(
         MAX_RESHARD_MOVES,

@@ -23,7 +23,7 @@ MeshLike = Any  # jax Mesh or AbstractMesh, gspmd Mesh, {"x": 4, "y": 2}, (4, 2)
 
 @dataclasses.dataclass(frozen=True)
 class DeviceMesh:
-    """A mesh, and the devices in its order; `devices` is None for the first of those that JAX has at run time.
+    """A mesh, and its devices in order; `devices` is None for the first devices that JAX has at run time.
 
     `kind` is the AbstractMesh of the mesh that was given: JAX compares its devices with those of the meshes of
     `jax.shard_map`.

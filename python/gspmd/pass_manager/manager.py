@@ -124,9 +124,9 @@ def _say_nothing(stage: str, top: Operation) -> None:
 
 
 def run_passes(passes: Sequence[Pass], module: ir.Module, after: After = _say_nothing) -> None:
-    """Run passes of ours on `module`, in place: it is read once, before them, and written and verified once, after.
+    """Run passes of gspmd on `module` in place. It is read once before them, and written and verified once after them.
 
-    `after` is called behind each pass with its name and the module in memory. Raises the first error, located; the
+    `after` is called after each pass, with its name and the module in memory. Raises the first error, located; the
     module is then in an undefined state.
     """
     run = _Run(module, None, check_needs=False)
@@ -240,7 +240,7 @@ class _Run:
 
     @contextlib.contextmanager
     def holding_back(self) -> Iterator[list[Diagnostic]]:
-        """Inside, what passes say is put into a list; what is there at the end is told then."""
+        """Collect the diagnostics of passes in a list; those that are in it at the end are emitted then."""
         held = self._held = list[Diagnostic]()
         try:
             yield held
@@ -279,7 +279,7 @@ class _Run:
         return run
 
     def check_callable(self, element: Element) -> Callable[..., None]:
-        """The check that passes of Shardy's do not end the process, as a pass that MLIR calls before them."""
+        """A pass that MLIR calls before those of Shardy, to refuse modules on which they would end the process."""
 
         def run(operation: ir.Operation, handle: Any) -> None:
             with self._module.context, ir.Location.unknown():
