@@ -30,7 +30,7 @@ estimated step time, and the source lines where they differ. --verify proves eac
 is wrong, as gspmd verify does. The exit code is 3 if gspmd's results differ or its program is refuted. With two FILEs,
 gspmd partitions both versions and nothing is run. docs/compare.md explains the figures.
 
---max-increase 5% limits how much more gspmd (or the new version) may exceed the best peer (or the old version) in bytes
+--max-increase 5% limits by how much gspmd (or the new version) may exceed the best peer (or the old version) in bytes
 sent, memory and time. --max-increase bytes=5% limits one figure: bytes, collectives, memory or step. It is repeatable.
 
 JSON of one program: "passed", "mesh", "num_partitions", "target", "opinions" (of a "partitioner": "failure", "figures",
