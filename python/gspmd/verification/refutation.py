@@ -10,14 +10,14 @@ import numpy as np
 from gspmd.verification import numbers
 from gspmd.verification.algebra import Algebra
 from gspmd.verification.devices import DeviceDigits
-from gspmd.verification.equality import UNKNOWN_CONTENT, Mismatch
+from gspmd.verification.equality import Mismatch
 from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, digit, dim, set_map
 from gspmd.verification.terms import SET
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.verdicts import WrongElement
-from gspmd.verification.witness import Numbers, Uninterpreted, Witness
+from gspmd.verification.witness import Numbers, Undefined, Uninterpreted, Witness
 
-_TRIES = 12
+_TRIES = 48
 _MIN_DIFFERENCE = 1e-3  # for numbers around 1: constants may have been rounded to narrower types
 
 
@@ -30,17 +30,17 @@ def refuting(
     differs: Mismatch,
 ) -> WrongElement | None:
     """An element that differs from the promised one for some arguments; None if a few tries find none."""
-    if differs.reason == UNKNOWN_CONTENT:
-        return None  # the element may come from padding, and may not matter in the end
     if any(label.kind == "bound" for value in (promised, found) for label in value.labels()):
         return None  # an opaque operation reads whole operands, of which devices have shards
     rng = random.Random(0)
     for number, at in enumerate([differs.place, *({} for _ in range(_TRIES))]):
         place = _completed(devices, promised, at, rng, known=bool(at))
-        if any(_at(mask, place) != 1 for mask in promised.valid):
+        if any(_at(mask, place) != 1 for mask in (*promised.valid, *found.valid)):
             continue
         try:
             wanted, values = (_numbers(value, place, number % 2 == 1) for value in (promised, found))
+        except Undefined:
+            continue
         except (Uninterpreted, TooLarge):
             return None
         if _differ(wanted, values):

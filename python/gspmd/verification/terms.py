@@ -376,7 +376,7 @@ def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, .
             found.append(a)
         elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and (same := joined([a, b])):
             found.append(same[a])
-        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and not a.is_set and not b.is_set:
+        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and a.columns == b.columns:
             try:
                 found.append(where(here, a, b))
             except TooLarge:  # it may fit after one of its parts is replaced

@@ -28,6 +28,10 @@ class Uninterpreted(Exception):
     """A term cannot be evaluated: it has an unknown operation, or too many rows."""
 
 
+class Undefined(Uninterpreted):
+    """An element is not defined, such as a quotient of integers by zero, or does not matter."""
+
+
 class Witness:
     """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate."""
 
@@ -52,9 +56,9 @@ class Witness:
         if kind == CONSTANT:
             return np.full(len(rows), _decoded(np.int64(int(term.operation[1])), term.element))  # type: ignore[call-overload]
         if kind == INTEGER:
-            return np.asarray(_decoded(self._ref(term.own[0], rows), term.element))
+            return np.asarray(_decoded(_defined(self._ref(term.own[0], rows)), term.element))
         if kind == ARGUMENT:
-            index = [self._ref(ref, rows) for ref in term.own]
+            index = [_defined(self._ref(ref, rows)) for ref in term.own]
             table = np.stack(index, axis=-1) if index else np.zeros((len(rows), 0), np.int64)
             return self._read(int(term.operation[1]), term.element, table)  # type: ignore[call-overload]
         if kind == CHOICE:
@@ -79,10 +83,10 @@ class Witness:
         return np.stack(columns, axis=-1) if columns else np.zeros((len(rows), 0), np.int64)
 
     def _choice(self, term: Term, rows: Integers) -> Numbers:
-        which = self._ref(term.own[0], rows)
+        which = _defined(self._ref(term.own[0], rows))
         found: Numbers | None = None
         for number, (part, refs) in enumerate(zip(term.parts, term.refs, strict=True)):
-            here = (which == number) | ((which == ANY) & (number == 0))
+            here = which == number
             if here.any():
                 values = self.values(part, self._bound(refs, rows[here]))
                 found = np.zeros(len(rows), values.dtype) if found is None else found
@@ -116,6 +120,13 @@ class Witness:
             times = np.prod([table[at[:, j], -1] for j, table in enumerate(tables)], axis=0)
             made.append(_combined(str(term.operation[1]), term.element, self.values(term.parts[0], inner), times))
         return np.asarray(made)
+
+
+def _defined(table: Integers) -> Integers:
+    """Integers that are all defined, and all matter."""
+    if (table == ANY).any():
+        raise Undefined
+    return table
 
 
 def _members(number: int) -> Integers:
@@ -172,7 +183,7 @@ def _computed(term: Term, parts: list[Numbers]) -> Numbers:
             found = numbers.of_integers(term.operation, source, term.element, parts)
             if found is None:
                 raise Uninterpreted
-            return np.asarray(found)
+            return _defined(np.asarray(found))
         if numbers.is_float(source) and name in numbers.OF_FLOATS:
             return np.asarray(numbers.OF_FLOATS[name](*parts))
     raise Uninterpreted

@@ -15,7 +15,8 @@ from jaxlib.mlir.dialects import stablehlo
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.attributes import ints, reducer
-from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked, pointwise
+from gspmd.verification.blocks import ANY
+from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked, pointwise, pointwise_known
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
@@ -75,7 +76,7 @@ def _windows(
     for d, start in starts.items():
         known = algebra.known(start)
         if known is not None:
-            places[dim(d)] = pointwise(lambda s, o: s + o, known, offsets[d])
+            places[dim(d)] = pointwise_known(lambda s, o: s + o, known, offsets[d])
         else:
             open_.append(d)
     rank = len(shape)
@@ -94,7 +95,7 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
     if 0 in update.shape:
         return [value]
     places: dict[Label, IndexMap] = {}
-    masks, open_ = [], []
+    masks, open_, valid = [], [], []
     for d, start in enumerate(starts):
         size, window = shape[d], update.shape[d]
         at = limited(machine, spread(start, shape), size, window)
@@ -102,8 +103,9 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
         if known is None:
             open_.append((d, at))
             continue
-        place = pointwise(lambda s, i: i - s, known, counted(dim(d), size))
+        place = pointwise_known(lambda s, i: i - s, known, counted(dim(d), size))
         masks.append(pointwise(lambda p, window=window: (p >= 0) & (p < window), place))
+        valid.append(pointwise(lambda s: (s != ANY) * 1, known))
         places[dim(d)] = place
     extended = [*shape, *(update.shape[d] for d, _ in open_)]
     for i, (d, _) in enumerate(open_):
@@ -126,7 +128,7 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
         made = algebra.elementwise((_SELECT,), made.element, [condition, made, value])
     for mask in reversed(masks):
         made = algebra.choice(mask, made, value)
-    return [made]
+    return [algebra.of(made.instance, shape, [*made.valid, *valid])]
 
 
 def _known_at(numbers_: IndexMap, value: SymbolicValue) -> IndexMap:
