@@ -337,12 +337,10 @@ class Algebra(Values):
         names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
         size, label = value.shape[axis], dim(axis)
         if size == 0:
-            if monoid in self.neutral_terms:
-                return self.value(self.neutral_terms[monoid], (), shape)
-            bits = numbers.neutral(monoid, value.element)
-            if bits is None:
+            neutral = self.neutral(monoid, value.element, shape)
+            if neutral is None:
                 raise NotKnown(f"a reduction of no elements by '{monoid}', which has no neutral element")
-            return self.number(index_maps.constant(bits), value.element, shape)
+            return neutral
         if size == 1:
             made = self.moved(value, value.shape, {label: index_maps.constant(0)})
         else:
@@ -397,10 +395,17 @@ class Algebra(Values):
 
     def _only(self, monoid: str, mask: IndexMap, value: SymbolicValue) -> SymbolicValue:
         """A value where a mask is 1, and the neutral element elsewhere. Raises NotKnown if there is none."""
-        bits = numbers.neutral(monoid, value.element)
-        if bits is None:
+        neutral = self.neutral(monoid, value.element, value.shape)
+        if neutral is None:
             raise NotKnown(f"a reduction by '{monoid}', which has no neutral element, of no elements on some devices")
-        return self.choice(mask, value, self.number(index_maps.constant(bits), value.element, value.shape))
+        return self.choice(mask, value, neutral)
+
+    def neutral(self, monoid: str, element: str, shape: Sequence[int]) -> SymbolicValue | None:
+        """The neutral element of a monoid; None if there is none."""
+        if monoid in self.neutral_terms:
+            return self.value(self.neutral_terms[monoid], (), shape)
+        bits = numbers.neutral(monoid, element)
+        return None if bits is None else self.number(index_maps.constant(bits), element, shape)
 
     def _with_plain_zeros(self, value: SymbolicValue) -> SymbolicValue:
         """A selection of a value or a zero of any sign, as one of the value or 0."""
@@ -470,10 +475,9 @@ class Algebra(Values):
     def _of_nonempty(self, monoid: str, value: SymbolicValue) -> SymbolicValue:
         """A value of sums, as a choice of it or the neutral element where one of their sets is empty."""
         term, made = value.term, value
-        bits = numbers.neutral(monoid, value.element)
-        if bits is None:
+        neutral = self.neutral(monoid, value.element, value.shape)
+        if neutral is None:
             return value
-        neutral = self.number(index_maps.constant(bits), value.element, value.shape)
         for slot, (kind, each) in enumerate(zip(term.kinds, value.maps, strict=True)):
             if kind == SET and (
                 (term.operation == (SUM, monoid) and slot in term.own)
@@ -522,7 +526,7 @@ class Algebra(Values):
         for number in range(len(term.parts)):
             part = self.part(value, number)
             if present is not None:
-                if numbers.neutral(monoid, part.element) is None:
+                if self.neutral(monoid, part.element, shape) is None:
                     return None
                 part = self._only(monoid, present, part)
             parts.append(self._total(monoid, part, label, size))

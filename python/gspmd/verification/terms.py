@@ -42,6 +42,8 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
 ADD = "stablehlo.add"
+ANY_ONE, NOTHING = "any one", "nothing"
+"""What is left of the updates of an element that replace it, in no order, and of none; followed by a type."""
 _MAX_FLAT = 1 << 19
 """The most entries up to which nested choices become one."""
 
@@ -119,6 +121,7 @@ class TermTable:
         self._known: dict[Hashable, Term] = {}
         self._numbers = itertools.count()
         self._rebound: dict[Hashable, Instance] = {}
+        self._slots: dict[tuple[Term, Term], tuple[int, ...] | None] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -253,6 +256,7 @@ class TermTable:
         for number in taken:
             here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
             each = self.normal(given[number].term, [_seen(b, here) for b in given[number].bindings])
+            each = self._alike(by_term, each)
             if each.term not in by_term:
                 by_term[each.term] = here, each
                 continue
@@ -291,6 +295,53 @@ class TermTable:
             otherwise = pointwise(lambda m: np.where(m == ANY, ANY, m == 0), mask)
             made = self.make((CHOICE,), element, [made, parts[zero]], [(f"{MASK}2", otherwise)])
         return made
+
+    def _alike(self, known: dict[Term, tuple[IndexMap, Instance]], each: Instance) -> Instance:
+        """An instance, or one that is known, is written as one of the other's term, if that only has more slots."""
+        for term in list(known):
+            slots = self._same_slots(term, each.term)
+            if slots is not None:
+                return Instance(term, tuple(each.bindings[slot] for slot in slots))
+            slots = self._same_slots(each.term, term)
+            if slots is not None:
+                here, other = known.pop(term)
+                known[each.term] = here, Instance(each.term, tuple(other.bindings[slot] for slot in slots))
+                return each
+        return each
+
+    def _same_slots(self, term: Term, other: Term) -> tuple[int, ...] | None:
+        """The slots of another term for those of a term that is the same except that it has more slots."""
+        key = (term, other)
+        if key not in self._slots:
+            self._slots[key] = self._matched(term, other)
+        return self._slots[key]
+
+    def _matched(self, term: Term, other: Term) -> tuple[int, ...] | None:
+        if term is other:
+            return tuple(range(len(term.kinds)))
+        if (term.operation, term.element, len(term.parts), len(term.own)) != (
+            other.operation,
+            other.element,
+            len(other.parts),
+            len(other.own),
+        ):
+            return None
+        pairs = list(zip(term.own, other.own, strict=True))
+        for part, refs, counterpart, others in zip(term.parts, term.refs, other.parts, other.refs, strict=True):
+            slots = self._same_slots(part, counterpart)
+            if slots is None:
+                return None
+            pairs += [(ref, others[slot]) for ref, slot in zip(refs, slots, strict=True)]
+        found: dict[int, int] = {}
+        for ref, counterpart_ref in pairs:
+            if isinstance(ref, int):
+                if not isinstance(counterpart_ref, int) or found.setdefault(ref, counterpart_ref) != counterpart_ref:
+                    return None
+            elif ref != counterpart_ref or isinstance(counterpart_ref, int):
+                return None
+        if any(kind != other.kinds[found[slot]] for slot, kind in enumerate(term.kinds)):
+            return None
+        return tuple(found[slot] for slot in range(len(term.kinds)))
 
 
 def summands(instance: Instance, most: int | None = None) -> list[Instance]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gspmd.verification import numbers
 from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, Integers
-from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, BoundSlot, Term
+from gspmd.verification.terms import ANY_ONE, ARGUMENT, CHOICE, CONSTANT, INTEGER, NOTHING, SUM, BoundSlot, Term
 
 Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
@@ -66,7 +66,7 @@ class Witness:
         if kind == SUM:
             return self._sum(term, rows)
         parts = [self.values(part, self._bound(refs, rows)) for part, refs in zip(term.parts, term.refs, strict=True)]
-        return _computed(term, parts)
+        return _computed(term, parts, len(rows))
 
     def _ref(self, ref: Any, rows: Integers) -> Integers:
         if isinstance(ref, int):
@@ -96,9 +96,7 @@ class Witness:
 
     def _sum(self, term: Term, rows: Integers) -> Numbers:
         sets = [self._ref(ref, rows) for ref in term.own]
-        bits = numbers.neutral(str(term.operation[1]), term.element)
-        if bits is None:
-            raise Uninterpreted
+        neutral = _neutral(str(term.operation[1]), term.element)
         made = []
         for row, chosen in zip(rows, np.stack(sets, axis=-1), strict=True):
             tables = [_members(int(number)) for number in chosen]
@@ -107,7 +105,7 @@ class Witness:
             if total + self._rows > _MAX_ROWS:
                 raise Uninterpreted
             if not total:
-                made.append(_decoded(np.int64(bits), term.element))
+                made.append(neutral)
                 continue
             at = np.stack([g.reshape(-1) for g in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=-1)
             columns = []
@@ -144,7 +142,21 @@ def _decoded(bits: Any, element: str) -> Any:
     return bits
 
 
+def _neutral(monoid: str, element: str) -> Any:
+    if monoid.startswith(ANY_ONE):
+        return ANY
+    bits = numbers.neutral(monoid, element)
+    if bits is None:
+        raise Uninterpreted
+    return _decoded(np.int64(bits), element)
+
+
 def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> Any:
+    if monoid.startswith(ANY_ONE):
+        found = values[values != ANY]
+        if len(found) > 1:
+            raise Undefined
+        return found[0] if len(found) else ANY
     if monoid == "add":
         return _kept(np.sum(values * times), element)
     if monoid == "multiply":
@@ -167,7 +179,7 @@ _REDUCE: dict[str, Callable[[Numbers], Any]] = {
 }
 
 
-def _computed(term: Term, parts: list[Numbers]) -> Numbers:
+def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
     name, *rest = map(str, term.operation)
     source = term.parts[-1].element if term.parts else ""
     with np.errstate(all="ignore"):
@@ -175,8 +187,10 @@ def _computed(term: Term, parts: list[Numbers]) -> Numbers:
             return np.asarray(numbers.COMPARE[rest[0]](*parts)).astype(np.int64)
         if name == "stablehlo.select":
             return np.where(parts[0] == 1, parts[1], parts[2])
-        if name == "ordered":
-            raise Uninterpreted
+        if name == NOTHING:
+            return np.full(count, ANY, np.float64 if numbers.is_float(term.element) else np.int64)
+        if name.startswith(ANY_ONE):
+            return np.where(parts[1] == ANY, *parts)
         if name == "stablehlo.convert":
             return _converted(parts[0], source, term.element)
         if numbers.bits_of(source) is not None:

@@ -15,8 +15,10 @@ from gspmd.verification.index_maps import counted, dim, integer_map
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import bits_of
+from gspmd.verification.terms import CHOICE
 from gspmd.verification.values import SymbolicValue
 
+TUPLE = ("tuple",)
 _LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
 _BROADCASTING = "chlo.broadcast_"
 _IGNORED = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
@@ -52,6 +54,26 @@ def region_text(block: Block, names: Mapping[Name, str] | None = None) -> str:
 def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
     """A scalar, broadcast to a shape."""
     return value if value.shape == tuple(shape) else dataclasses.replace(value, shape=tuple(shape))
+
+
+def joint(machine: Execution, values: Sequence[SymbolicValue]) -> SymbolicValue:
+    """Values of one shape as one value, whose elements are tuples; of a single value, that value."""
+    if len(values) == 1:
+        return values[0]
+    made = machine.algebra.terms.make(TUPLE, "tuple", [value.instance for value in values])
+    return machine.algebra.of(made, values[0].shape, [mask for value in values for mask in value.valid])
+
+
+def item(machine: Execution, value: SymbolicValue, index: int, element: str) -> SymbolicValue:
+    """One of the values that are joined in a value of tuples."""
+    algebra = machine.algebra
+    if value.term.operation == TUPLE:
+        return algebra.part(value, index)
+    if value.term.kind == CHOICE:
+        leaves = [item(machine, leaf, index, element).instance for leaf in algebra.leaves(value)]
+        return algebra.of(algebra.terms.choice(algebra.selector(value), leaves), value.shape, value.valid)
+    made = algebra.terms.make(("item", index), element, [value.instance])
+    return algebra.of(made, value.shape, value.valid)
 
 
 def _of_elements(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
