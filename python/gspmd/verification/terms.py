@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import numbers
 from gspmd.verification.blocks import ANY, Blocks
@@ -114,10 +115,27 @@ class Instance(NamedTuple):
     bindings: tuple[Binding, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opaque:
+    """What an opaque operation's terms stand for: its result of this number.
+
+    `operands` has for each dimension of each operand the dimension of the result through which it passes, or a pair of
+    which the second is its size; it is whole, and bound to one label after another from the number `first_label` on.
+    The term's own slots are indices along the dimensions of the result in `whole`, pairs with their sizes.
+    """
+
+    op: Operation
+    number: int
+    first_label: int
+    operands: tuple[tuple[int | tuple[str, int], ...], ...]
+    whole: tuple[tuple[int, int], ...]
+
+
 class TermTable:
-    """All terms of a verification."""
+    """All terms of a verification, and opaque operations by the operations of their terms."""
 
     def __init__(self) -> None:
+        self.opaque: dict[tuple[Hashable, ...], Opaque] = {}
         self._known: dict[Hashable, Term] = {}
         self._numbers = itertools.count()
         self._rebound: dict[Hashable, Instance] = {}

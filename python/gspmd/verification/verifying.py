@@ -19,6 +19,7 @@ from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, rea
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.verification import index_maps
 from gspmd.verification.blame import first_difference
+from gspmd.verification.computing import Computing
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import Mismatch, difference
@@ -89,7 +90,7 @@ class _Verifying:
 
     def __init__(self, given: Operation, partitioned: Operation) -> None:
         self.signature: Signature = read_signature(partitioned)
-        self.algebra = Conditions(TermTable())
+        self.algebra, self._computing = Conditions(TermTable()), Computing()
         self.devices = DeviceDigits(self.signature.mesh)
         self.given_module, self.partitioned_module = given, partitioned
         self.given_main, self.main = main_function(given), main_function(partitioned)
@@ -174,7 +175,7 @@ class _Verifying:
             return result
         if differs is None:
             return result
-        element = refuting(self.algebra, self.devices, promised, value, places, differs)
+        element = refuting(self.algebra, self._computing, self.devices, promised, value, places, differs)
         return result if element is None else dataclasses.replace(result, verdict=Verdict.REFUTED, element=element)
 
     def _verification(self, results: Sequence[ResultVerdict]) -> Verification:

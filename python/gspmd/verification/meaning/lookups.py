@@ -16,8 +16,7 @@ from jaxlib.mlir.dialects import stablehlo
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.attributes import ints, reducer, replaces
-from gspmd.verification.blocks import ANY
-from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked, pointwise, pointwise_known
+from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked, pointwise
 from gspmd.verification.meaning.elementwise import item, joint, region_text, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.terms import ANY_ONE, NOTHING, is_zero
@@ -76,7 +75,7 @@ def _windows(
     for d, start in starts.items():
         known = algebra.known(start)
         if known is not None:
-            places[dim(d)] = pointwise_known(lambda s, o: s + o, known, offsets[d])
+            places[dim(d)] = pointwise(lambda s, o: s + o, known, offsets[d])
         else:
             open_.append(d)
     rank = len(shape)
@@ -95,7 +94,7 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
     if 0 in update.shape:
         return [value]
     places: dict[Label, IndexMap] = {}
-    masks, open_, valid = [], [], []
+    masks, open_ = [], []
     for d, start in enumerate(starts):
         size, window = shape[d], update.shape[d]
         at = limited(machine, spread(start, shape), size, window)
@@ -103,9 +102,8 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
         if known is None:
             open_.append((d, at))
             continue
-        place = pointwise_known(lambda s, i: i - s, known, counted(dim(d), size))
+        place = pointwise(lambda s, i: i - s, known, counted(dim(d), size))
         masks.append(pointwise(lambda p, window=window: (p >= 0) & (p < window), place))
-        valid.append(pointwise(lambda s: (s != ANY) * 1, known))
         places[dim(d)] = place
     extended = [*shape, *(update.shape[d] for d, _ in open_)]
     for i, (d, _) in enumerate(open_):
@@ -128,7 +126,7 @@ def _dynamic_update_slice(machine: Execution, op: Operation, values: list[Symbol
         made = algebra.elementwise((_SELECT,), made.element, [condition, made, value])
     for mask in reversed(masks):
         made = algebra.choice(mask, made, value)
-    return [algebra.of(made.instance, shape, [*made.valid, *valid])]
+    return [made]
 
 
 def _known_at(numbers_: IndexMap, value: SymbolicValue) -> IndexMap:

@@ -17,7 +17,7 @@ from gspmd.verification.index_maps import IndexMap, Label, all_along, bound, cou
 from gspmd.verification.meaning.elementwise import described
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.terms import INDEX, Instance, free_label
+from gspmd.verification.terms import INDEX, Instance, Opaque, free_label
 from gspmd.verification.values import SymbolicValue
 
 
@@ -35,9 +35,9 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         places = {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
         whole = [d for d in range(len(shape)) if d not in places.values()]
         parts: list[Instance] = []
-        layout: list[tuple[object, ...]] = []
+        layout: list[tuple[int | tuple[str, int], ...]] = []
         valid: list[IndexMap] = []
-        labels = first_free(values)
+        labels = begin = first_free(values)
         for value, dims in zip(values, rule.operands if rule is not None else [()] * len(values), strict=True):
             part, kinds, masks, labels = _operand(machine, value, dims, places, shape, labels)
             parts.append(part)
@@ -45,7 +45,8 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
             valid += masks
         own = [(INDEX, counted(dim(d), shape[d])) for d in whole]
         sizes = tuple((d, shape[d]) for d in whole)
-        operation = (*key, number, tuple(layout), sizes, tuple(sorted(places.values())))
+        operation = (*key, number, tuple(layout), sizes, tuple(sorted(places.values())), begin)
+        machine.algebra.terms.opaque[operation] = Opaque(op, number, begin, tuple(layout), sizes)
         term = machine.algebra.terms.make(operation, result.type.element, parts, own)
         found.append(machine.algebra.of(term, shape, valid))
     return found
@@ -63,10 +64,10 @@ def _operand(
     places: dict[int, int],
     shape: Sequence[int],
     labels: int,
-) -> tuple[Instance, tuple[object, ...], list[IndexMap], int]:
+) -> tuple[Instance, tuple[int | tuple[str, int], ...], list[IndexMap], int]:
     """An operand, with passing dimensions as in the result and the others bound; the kind of each; its validity."""
     moved: dict[Label, IndexMap] = {}
-    kinds: list[object] = []
+    kinds: list[int | tuple[str, int]] = []
     bound_labels = []
     for d, size in enumerate(value.shape):
         factors = dims[d] if d < len(dims) else ()
