@@ -357,6 +357,7 @@ class Algebra(Values):
 
     def _made_total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
         valid = [all_along(mask, [label]) for mask in value.valid]
+        value = SymbolicValue(value.term, value.bindings, value.shape)
         if monoid == "add" and is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
         if value.term.kind == "stablehlo.select":
@@ -419,7 +420,6 @@ class Algebra(Values):
         """A mask of the summands that are not neutral, choices that do not depend on the label, and the summands."""
         present: IndexMap | None = None
         kept: list[tuple[IndexMap, SymbolicValue]] = []
-        value = SymbolicValue(value.term, value.bindings, value.shape)
         element = value.element
         neutral = self._neutral(monoid, element)
         while (parts := self.without(value, neutral)) is not None:

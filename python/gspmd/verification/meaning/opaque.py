@@ -27,13 +27,21 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         raise NotKnown("an operation with side effects")
     rule = _rule(op)
     passing = _passing(rule) if rule is not None else set()
-    key = described(op)
+    placed = [
+        {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
+        for dims in (rule.results if rule is not None else [()] * len(op.results))
+    ]
+    wholes = [
+        tuple((d, size) for d, size in enumerate(result.type.shape) if d not in places.values())
+        for result, places in zip(op.results, placed, strict=True)
+    ]
+    key = (
+        *described(op),
+        tuple((result.type.element, sizes) for result, sizes in zip(op.results, wholes, strict=True)),
+    )
     found = []
     for number, result in enumerate(op.results):
-        shape = result.type.shape
-        dims = rule.results[number] if rule is not None else ()
-        places = {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
-        whole = [d for d in range(len(shape)) if d not in places.values()]
+        shape, places, sizes = result.type.shape, placed[number], wholes[number]
         parts: list[Instance] = []
         layout: list[tuple[int | tuple[str, int], ...]] = []
         valid: list[IndexMap] = []
@@ -43,9 +51,8 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
             parts.append(part)
             layout.append(kinds)
             valid += masks
-        own = [(INDEX, counted(dim(d), shape[d])) for d in whole]
-        sizes = tuple((d, shape[d]) for d in whole)
-        operation = (*key, number, tuple(layout), sizes, tuple(sorted(places.values())), begin)
+        own = [(INDEX, counted(dim(d), size)) for d, size in sizes]
+        operation = (*key, number, tuple(layout), tuple(sorted(places.values())), begin)
         machine.algebra.terms.opaque[operation] = Opaque(op, number, begin, tuple(layout), sizes)
         term = machine.algebra.terms.make(operation, result.type.element, parts, own)
         found.append(machine.algebra.of(term, shape, valid))
