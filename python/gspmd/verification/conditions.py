@@ -138,9 +138,8 @@ class Conditions(Algebra):
 
     def _equal_selected(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
         """Whether a selection of an integer or a known one, which is none of these numbers, is these numbers."""
-        condition, *parts = (self.part(value, i) for i in range(3))
-        opposite = self._opposite(condition)
-        for holds, part, other in ((condition, *parts), (opposite, *reversed(parts))):
+        condition, yes, no = (self.part(value, i) for i in range(3))
+        for holds, part, other in ((condition, yes, no), (self._opposite(condition), no, yes)):
             known = self.known(other)
             if holds is None or known is None:
                 continue

@@ -327,6 +327,16 @@ class TermTable:
                 return each
         return each
 
+    def paired(self, first: Instance, second: Instance) -> list[tuple[IndexMap, IndexMap]] | None:
+        """The bindings of two instances, slot by slot; None if their terms differ in more than equal slots."""
+        slots = self._same_slots(first.term, second.term)
+        if slots is not None:
+            return [(first.bindings[i], second.bindings[slot]) for i, slot in enumerate(slots)]  # type: ignore[misc]
+        slots = self._same_slots(second.term, first.term)
+        if slots is not None:
+            return [(first.bindings[slot], second.bindings[i]) for i, slot in enumerate(slots)]  # type: ignore[misc]
+        return None
+
     def _same_slots(self, term: Term, other: Term) -> tuple[int, ...] | None:
         """The slots of another term for those of a term that is the same except that it has more slots."""
         key = (term, other)

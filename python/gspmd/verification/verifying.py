@@ -203,8 +203,8 @@ class _Verifying:
     def _unknown_at(self, which: str, error: Unknown) -> list[ResultVerdict]:
         return self._unknown(f"in the {which} program: {error.reason}", error.op.name, _location(error.op))
 
-    def _unknown(self, reason: str, *where: str) -> list[ResultVerdict]:
-        return [ResultVerdict(*known, Verdict.NOT_KNOWN, reason, *where) for known in self._descriptions()]
+    def _unknown(self, reason: str, operation: str = "", location: str = "") -> list[ResultVerdict]:
+        return [ResultVerdict(*known, Verdict.NOT_KNOWN, reason, operation, location) for known in self._descriptions()]
 
     def _descriptions(self) -> list[tuple[int, str | None, str, str]]:
         """The index, name, type and sharding of every result."""

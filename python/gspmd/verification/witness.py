@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gspmd.verification import numbers
+from gspmd.verification.algebra import BITCAST, PIECE, PIECES
 from gspmd.verification.blocks import ANY
 from gspmd.verification.computing import Computing
 from gspmd.verification.index_maps import IndexMap, Integers, Label, bound, set_numbers
@@ -262,6 +263,8 @@ def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
             return np.asarray(numbers.COMPARE[rest[0]](*parts)).astype(np.int64)
         if name == "stablehlo.select":
             return np.where(parts[0] == 1, parts[1], parts[2])
+        if name in (BITCAST, PIECE, PIECES):
+            return _of_bits(name, term, parts)
         if name == NOTHING:
             return np.full(count, ANY, np.float64 if numbers.is_float(term.element) else np.int64)
         if name.startswith(ANY_ONE):
@@ -278,6 +281,44 @@ def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
         if numbers.is_float(source) and name in numbers.OF_FLOATS:
             return np.asarray(numbers.OF_FLOATS[name](*parts))
     raise Uninterpreted
+
+
+_BY_WIDTH = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+"""Types of floats whose bits are computed."""
+
+
+def _of_bits(name: str, term: Term, parts: list[Numbers]) -> Numbers:
+    source, element = term.parts[0].element, term.element
+    bits = [_bits(part, source) for part in (parts[:1] if name == PIECE else parts)]
+    if name == PIECE:
+        return _with_bits(bits[0] >> parts[1] * _width(element), element)
+    width = _width(source)
+    mask = np.int64(-1 if width == 64 else (1 << width) - 1)
+    return _with_bits(sum(((each & mask) << number * width for number, each in enumerate(bits)), np.int64(0)), element)
+
+
+def _width(element: str) -> int:
+    width = numbers.bits_of(element) or (np.dtype(_BY_WIDTH[element]).itemsize * 8 if element in _BY_WIDTH else 0)
+    if width < 8:
+        raise Uninterpreted
+    return width
+
+
+def _bits(values: Numbers, element: str) -> Integers:
+    width = _width(element)
+    if element not in _BY_WIDTH:
+        return np.asarray(values, np.int64)
+    narrow = values.astype(_BY_WIDTH[element])
+    if not (narrow == values).all():
+        raise Uninterpreted  # its bits depend on rounding
+    return narrow.view(f"int{width}").astype(np.int64)
+
+
+def _with_bits(bits: Any, element: str) -> Numbers:
+    width = _width(element)
+    if element not in _BY_WIDTH:
+        return np.asarray(numbers.wrapped(bits, element))
+    return np.asarray(bits).astype(f"int{width}").view(_BY_WIDTH[element]).astype(np.float64)
 
 
 def _converted(values: Numbers, source: str, element: str) -> Numbers:

@@ -38,15 +38,25 @@ def described(op: Operation, without: Sequence[str] = (), names: Mapping[Name, s
 
 
 def region_text(block: Block, names: Mapping[Name, str] | None = None) -> str:
-    """A region as text, with its values renumbered. Raises NotKnown for a region that uses outer values."""
+    """A region as text, with its values renumbered; without the shape of values that are computed element by element.
+
+    Raises NotKnown for a region that uses outer values.
+    """
+    shapes = {value.type.shape for values in (block.arguments, *(op.results for op in block)) for value in values}
+    rows = every_row()
+    every_element = len(shapes) == 1 and all(op is block.last or rows[op.name].traits.elementwise for op in block)
+
+    def type_of(value: Name) -> str:
+        return value.type.element if every_element else value.type.text
+
     known = dict(names or {})
-    known.update((argument, f"a{len(known)}.{argument.type.text}") for argument in block.arguments)
+    known.update((argument, f"a{len(known)}.{type_of(argument)}") for argument in block.arguments)
     lines = []
     for op in block:
         if any(operand not in known for operand in op.operands):
             raise NotKnown("a region that uses outer values")
         operands = ",".join(known[operand] for operand in op.operands)
-        lines.append(f"{'|'.join(described(op, names=known))}({operands}):{','.join(r.type.text for r in op.results)}")
+        lines.append(f"{'|'.join(described(op, names=known))}({operands}):{','.join(map(type_of, op.results))}")
         known.update((result, f"v{len(known)}") for result in op.results)
     return "\n".join(lines)
 
