@@ -123,9 +123,9 @@ class Conditions(Algebra):
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
 
     def _equal_within(self, value: SymbolicValue, low: int, high: int, number: IndexMap) -> SymbolicValue | None:
-        """Whether integers, clamped to limits, are these numbers; None if the numbers take both limits."""
+        """Whether integers, clamped to limits, are these numbers; None if these take both limits, or nothing between."""
         given = number.bounds()
-        if given is None or (given[0] <= low and given[1] >= high):
+        if given is None or (given[0] <= low and given[1] >= high) or not any(low < n < high for n in given):
             return None
         made = self.equal(value, number)
         for limit, direction in ((low, "LE"), (high, "GE")):

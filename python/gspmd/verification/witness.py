@@ -223,7 +223,7 @@ def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> An
             raise Undefined
         return found[0] if len(found) else ANY
     if monoid == "add":
-        return _kept(np.sum(values * times), element)
+        return _kept(np.sum(values if (times == 1).all() else values * times), element)
     if monoid == "multiply":
         return _kept(np.prod(values**times), element)
     if monoid not in _REDUCE:
@@ -245,7 +245,7 @@ _REDUCE: dict[str, Callable[[Numbers], Any]] = {
 
 
 _OF_COMPLEX: dict[str, Callable[..., Numbers]] = {
-    "stablehlo.complex": lambda real, imaginary: real + 1j * imaginary,
+    "stablehlo.complex": lambda real, imaginary: np.stack([real, imaginary], axis=-1).view(np.complex128)[..., 0],
     "stablehlo.real": np.real,
     "stablehlo.imag": np.imag,
     **{
