@@ -123,7 +123,7 @@ class Conditions(Algebra):
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
 
     def _equal_within(self, value: SymbolicValue, low: int, high: int, number: IndexMap) -> SymbolicValue | None:
-        """Whether integers, clamped to limits, are these numbers; None if these take both limits, or nothing between."""
+        """Whether clamped integers are these numbers; None if these take both limits, or nothing between."""
         given = number.bounds()
         if given is None or (given[0] <= low and given[1] >= high) or not any(low < n < high for n in given):
             return None
