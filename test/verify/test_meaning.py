@@ -14,6 +14,7 @@ from proof.operations import FAMILIES
 from gspmd.reading import read_program
 from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.reading import model_of
+from gspmd.verification.computing import Computing
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.evaluation import Evaluation, Unknown
@@ -25,20 +26,20 @@ from gspmd.verification.witness import Uninterpreted, Witness
 
 _SAMPLES = 24
 _ALONE = MESHES[0]
+_COMPUTING = Computing()
 
 
 def _read(arrays: list[np.ndarray[Any, Any]]) -> Any:
     def read(number: int, element: str, index: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        if element.startswith("complex"):
-            raise Uninterpreted
         array = np.asarray(arrays[number])
         taken = array[tuple(np.clip(index[:, d], 0, n - 1) for d, n in enumerate(array.shape))]
-        return taken.reshape(-1).astype(np.float64 if element.startswith(("f", "bf")) else np.int64)
+        wide = np.complex128 if element.startswith("complex") else np.float64
+        return taken.reshape(-1).astype(np.int64 if element.startswith(("i", "ui")) else wide)
 
     return read
 
 
-def _computed(value: SymbolicValue, arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def _computed(algebra: Conditions, value: SymbolicValue, arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """All elements of a value, in numbers."""
     places = list(np.ndindex(*value.shape))
     rows = np.zeros((len(places), len(value.maps)), np.int64)
@@ -46,7 +47,8 @@ def _computed(value: SymbolicValue, arrays: list[np.ndarray[Any, Any]]) -> np.nd
         for row, place in enumerate(places):
             at = each.at({label: place[label.number] for label in each.labels})
             rows[row, slot] = set_map((), at).number if kind == SET else int(at)
-    return Witness(_read(arrays)).values(value.term, rows).reshape(value.shape)
+    witness = Witness(_read(arrays), algebra.terms.opaque, _COMPUTING)
+    return witness.values(value.term, rows).reshape(value.shape)
 
 
 def _compare(wanted: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
@@ -54,7 +56,8 @@ def _compare(wanted: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> None:
         np.testing.assert_array_equal(wanted.astype(np.int64), found.astype(np.int64))
         return
     error = 1e-4 if wanted.dtype.itemsize >= 4 else 0.05
-    np.testing.assert_allclose(wanted.astype(np.float64), found.astype(np.float64), rtol=error, atol=error)
+    wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(wanted.astype(wide), found.astype(wide), rtol=error, atol=error)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -79,7 +82,7 @@ def test_terms_are_the_numbers_that_operations_make(family: str) -> None:
                 for i, a in enumerate(block.arguments)
             ]
             found = Evaluation(given, algebra, devices, GivenLoops(), False).block(block, values)
-            made = [_computed(value, arrays) for value in found]
+            made = [_computed(algebra, value, arrays) for value in found]
         except (Unknown, Uninterpreted, TooLarge):
             continue
         compared += 1

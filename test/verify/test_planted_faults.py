@@ -22,6 +22,7 @@ def test_what_is_proved_is_right(family: str) -> None:
             product = gspmd.partition(text)
         except gspmd.Unsupported:
             continue
+        assert gspmd.verify(text, product).verdict is not gspmd.Verdict.REFUTED, text
         for kind, wrong in faults(product.module_text, random.Random(1), _FAULTS):
             try:
                 found = gspmd.verify(text, wrong)

@@ -51,7 +51,8 @@ _MAX_SUMMANDS = 256  # that are sorted
 _SELECT = "stablehlo.select"
 _SUMS = frozenset({"stablehlo.add", "stablehlo.subtract", _SELECT})
 ORDERED = "ordered"  # see ordered.py
-BITCAST = "stablehlo.bitcast_convert"
+BITCAST, PIECE, PIECES = "stablehlo.bitcast_convert", "piece", "pieces"
+_OF_BITS = (BITCAST, PIECE, PIECES)
 _PARTS_OF_COMPLEX = ["stablehlo.real", "stablehlo.imag"]
 _MAX_JOINT = 1 << 18
 """The most known numbers over several dimensions that are computed; the operation on more of them is a term."""
@@ -172,8 +173,8 @@ class Algebra(Values):
             joined = self._added(element, values)
             if joined is not None:
                 return self.of(joined.instance, shape, valid)
-        if name == BITCAST:
-            return self._bitcast(operation, element, values[0])
+        if name in _OF_BITS:
+            return self._of_bits(operation, element, values)
         hoisted = self._of_choice(operation, element, values, valid)
         if hoisted is not None:
             return hoisted
@@ -213,7 +214,7 @@ class Algebra(Values):
         (slot,) = differing
         maps = list(first.maps)
         maps[slot] = union(first.maps[slot], second.maps[slot])
-        return self.value(first.term, maps, first.shape)
+        return self._of_nonempty("add", self.value(first.term, maps, first.shape))
 
     def _joined(self, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue | None:
         """The sum of two values, one of which is zero wherever the other one is not, as a choice."""
@@ -239,19 +240,39 @@ class Algebra(Values):
             return real if real.instance == imaginary.instance else None
         return None
 
-    def _bitcast(self, operation: tuple[Any, ...], element: str, value: SymbolicValue) -> SymbolicValue:
-        """The same bits as another type."""
-        if value.element == element:
-            return value
-        if value.term.kind == BITCAST and value.term.parts[0].element == element:
+    def _of_bits(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> SymbolicValue:
+        """The same bits as another type, one piece of a value's bits, or a value of all of its pieces."""
+        shape, valid = values[0].shape, [mask for value in values for mask in value.valid]
+        known = values[0] if values[0].element == element else self._same_bits(str(operation[0]), element, values)
+        if known is not None:
+            return self.of(known.instance, shape, valid)
+        bits = values[:1] if operation[0] == PIECE else values
+        if all(_is_positive_zero(value.term) for value in bits):
+            return self.of(self.zero(element, shape).instance, shape, valid)
+        apart = [self.without(value, _is_positive_zero) for value in bits]
+        if apart[0] is not None and all(each is not None and each[0] is apart[0][0] for each in apart):
+            others = [*(each[1] for each in apart if each is not None), *values[len(bits) :]]
+            made = self.choice(apart[0][0], self._of_bits(operation, element, others), self.zero(element, shape))
+            return self.of(made.instance, shape, valid)
+        return self.of(self.terms.make(operation, element, [value.instance for value in values]), shape, valid)
+
+    def _same_bits(self, name: str, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
+        """The value of this type that an operation on bits gives back; None if there is none."""
+        value = values[0]
+        if not value.term.parts or value.term.parts[0].element != element:
+            return None
+        if name == BITCAST and value.term.kind == BITCAST:
             return self.part(value, 0)
-        if _is_positive_zero(value.term):
-            return self.of(self.zero(element, value.shape).instance, value.shape, value.valid)
-        parts = self.without(value, _is_positive_zero)
-        if parts is not None:
-            made = self.choice(parts[0], self._bitcast(operation, element, parts[1]), self.zero(element, value.shape))
-            return self.of(made.instance, value.shape, value.valid)
-        return self.of(self.terms.make(operation, element, [value.instance]), value.shape, value.valid)
+        if name == PIECE and value.term.kind == PIECES:
+            which = self.known(values[1])
+            leaves = [each.instance for each in self.leaves(value)]
+            return None if which is None else self.of(self.terms.choice(which, leaves), value.shape)
+        if name == PIECES and all(each.term.kind == PIECE for each in values):
+            wholes, numbered = ([self.part(each, i) for each in values] for i in range(2))
+            places = [self.known(each) for each in numbered]
+            in_order = all(place is index_maps.constant(number) for number, place in enumerate(places))
+            return wholes[0] if in_order and all(each.instance == wholes[0].instance for each in wholes) else None
+        return None
 
     def _computed(self, operation: tuple[Any, ...], element: str, values: Sequence[SymbolicValue]) -> IndexMap | None:
         if numbers.is_float(element) and len(operation) == 1 and all(v.term.kind == CONSTANT for v in values):
@@ -316,12 +337,10 @@ class Algebra(Values):
         names = {old: old - 1 for old in range(axis + 1, len(value.shape))}
         size, label = value.shape[axis], dim(axis)
         if size == 0:
-            if monoid in self.neutral_terms:
-                return self.value(self.neutral_terms[monoid], (), shape)
-            bits = numbers.neutral(monoid, value.element)
-            if bits is None:
+            neutral = self.neutral(monoid, value.element, shape)
+            if neutral is None:
                 raise NotKnown(f"a reduction of no elements by '{monoid}', which has no neutral element")
-            return self.number(index_maps.constant(bits), value.element, shape)
+            return neutral
         if size == 1:
             made = self.moved(value, value.shape, {label: index_maps.constant(0)})
         else:
@@ -338,6 +357,7 @@ class Algebra(Values):
 
     def _made_total(self, monoid: str, value: SymbolicValue, label: Label, size: int) -> SymbolicValue:
         valid = [all_along(mask, [label]) for mask in value.valid]
+        value = SymbolicValue(value.term, value.bindings, value.shape)
         if monoid == "add" and is_zero(value.term):
             return self.of(value.instance, value.shape, valid)
         if value.term.kind == "stablehlo.select":
@@ -355,14 +375,38 @@ class Algebra(Values):
         if present is not None:
             maps = tuple(masked(each, present) for each in maps)
         instance = self.terms.normal(value.term, maps)
-        if instance.term.kind == ORDERED and instance.term.operation[1] == (monoid == "maximum") and present is None:
-            inner = self._total(monoid, self.part(self.of(instance, value.shape), 0), label, size)
-            made = self.elementwise(instance.term.operation, instance.term.element, [inner])
+        if instance.term.kind == ORDERED and instance.term.operation[1] == (monoid == "maximum"):
+            made = self._total_of_ordered(monoid, self.of(instance, value.shape), present, label, size)
         else:
             made = self._combined(monoid, instance, label, size, present, value.shape)
         for mask, other in reversed(kept):
             made = self.choice(mask, made, other)
         return self.of(made.instance, value.shape, valid)
+
+    def _total_of_ordered(
+        self, monoid: str, value: SymbolicValue, present: IndexMap | None, label: Label, size: int
+    ) -> SymbolicValue:
+        """The ordered integer of the largest (or the least) float, of those that are present."""
+        part, there = self.part(value, 0), index_maps.constant(1)
+        if present is not None:
+            part, there = self._only(monoid, present, part), index_maps.any_along(present, [label])
+        inner = self._total(monoid, part, label, size)
+        made = self.elementwise(value.term.operation, value.element, [inner])
+        return self._only(monoid, there, made)
+
+    def _only(self, monoid: str, mask: IndexMap, value: SymbolicValue) -> SymbolicValue:
+        """A value where a mask is 1, and the neutral element elsewhere. Raises NotKnown if there is none."""
+        neutral = self.neutral(monoid, value.element, value.shape)
+        if neutral is None:
+            raise NotKnown(f"a reduction by '{monoid}', which has no neutral element, of no elements on some devices")
+        return self.choice(mask, value, neutral)
+
+    def neutral(self, monoid: str, element: str, shape: Sequence[int]) -> SymbolicValue | None:
+        """The neutral element of a monoid; None if there is none."""
+        if monoid in self.neutral_terms:
+            return self.value(self.neutral_terms[monoid], (), shape)
+        bits = numbers.neutral(monoid, element)
+        return None if bits is None else self.number(index_maps.constant(bits), element, shape)
 
     def _with_plain_zeros(self, value: SymbolicValue) -> SymbolicValue:
         """A selection of a value or a zero of any sign, as one of the value or 0."""
@@ -376,7 +420,6 @@ class Algebra(Values):
         """A mask of the summands that are not neutral, choices that do not depend on the label, and the summands."""
         present: IndexMap | None = None
         kept: list[tuple[IndexMap, SymbolicValue]] = []
-        value = SymbolicValue(value.term, value.bindings, value.shape)
         element = value.element
         neutral = self._neutral(monoid, element)
         while (parts := self.without(value, neutral)) is not None:
@@ -415,7 +458,7 @@ class Algebra(Values):
         sets = frozenset(i for i in over if term.kinds[i] == SET)
         if monoid == "add" and sets and len(sets) == len(over) and self.linear(term, sets) == "linear":
             whole = [united(each, label, size, present) if i in sets else each for i, each in enumerate(maps)]
-            return self._finished(self.value(term, whole, shape))
+            return self._of_nonempty(monoid, self._finished(self.value(term, whole, shape)))
         if term.kind != SUM and (sets or term.kind in _SUMS or self._has_part_without(monoid, instance, label, shape)):
             distributed = self._distributed(monoid, instance, label, size, present, shape)
             if distributed is not None:
@@ -423,12 +466,25 @@ class Algebra(Values):
         if monoid in numbers.IDEMPOTENT and not over and present is None:
             return self.value(term, maps, shape)
         made, there = Summing(self, monoid, label, size, present, shape).of(instance)
-        if there is None or (there.is_constant and there.value == 1):
+        if there is None:
+            return self._of_nonempty(monoid, made)
+        if there.is_constant and there.value == 1:
             return made
-        bits = numbers.neutral(monoid, made.element)
-        if bits is None:
-            raise NotKnown(f"a reduction by '{monoid}', which has no neutral element, of no elements on some devices")
-        return self.choice(there, made, self.number(index_maps.constant(bits), made.element, shape))
+        return self._only(monoid, there, made)
+
+    def _of_nonempty(self, monoid: str, value: SymbolicValue) -> SymbolicValue:
+        """A value of sums, as a choice of it or the neutral element where one of their sets is empty."""
+        term, made = value.term, value
+        neutral = self.neutral(monoid, value.element, value.shape)
+        if neutral is None:
+            return value
+        for slot, (kind, each) in enumerate(zip(term.kinds, value.maps, strict=True)):
+            if kind == SET and (
+                (term.operation == (SUM, monoid) and slot in term.own)
+                or (monoid == "add" and self.linear(term, frozenset([slot])) == "linear")
+            ):
+                made = self.choice(index_maps.nonempty(each), made, neutral)
+        return made
 
     def _has_part_without(self, monoid: str, instance: Instance, label: Label, shape: Shape) -> bool:
         """Whether a part of the combined values is neutral, depending on a label."""
@@ -470,10 +526,9 @@ class Algebra(Values):
         for number in range(len(term.parts)):
             part = self.part(value, number)
             if present is not None:
-                bits = numbers.neutral(monoid, part.element)
-                if bits is None:
+                if self.neutral(monoid, part.element, shape) is None:
                     return None
-                part = self.choice(present, part, self.number(index_maps.constant(bits), part.element, shape))
+                part = self._only(monoid, present, part)
             parts.append(self._total(monoid, part, label, size))
         return self.elementwise(term.operation, term.element, parts)
 

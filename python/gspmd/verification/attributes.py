@@ -113,4 +113,9 @@ def reducer(block: Block) -> str | None:
     return name if name in MONOIDS else None
 
 
+def replaces(block: Block) -> bool:
+    """Whether a region of two elements returns the second one."""
+    return len(list(block)) == 1 and list(block.terminator.operands) == list(block.arguments[1:])
+
+
 MONOIDS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})

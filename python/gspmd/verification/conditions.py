@@ -114,12 +114,39 @@ class Conditions(Algebra):
         if reflected is not None:
             part, known_ = reflected
             return self.equal(part, pointwise_known(lambda n, o: numbers.wrapped(o - n, element), number, known_))
-        limits = self._clamp_limits(value)
-        if limits is not None:
-            given = number.bounds()
-            if given is not None and given[0] > limits[0] and given[1] < limits[1]:
-                return self.equal(self.part(value, 1), number)
+        if (limits := self._clamp_limits(value)) is not None:
+            found = self._equal_within(self.part(value, 1), *limits, number)
+            if found is not None:
+                return found
+        if kind == _SELECT and (found := self._equal_selected(value, number)) is not None:
+            return found
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
+
+    def _equal_within(self, value: SymbolicValue, low: int, high: int, number: IndexMap) -> SymbolicValue | None:
+        """Whether clamped integers are these numbers; None if these take both limits, or nothing between."""
+        given = number.bounds()
+        if given is None or (given[0] <= low and given[1] >= high) or not any(low < n < high for n in given):
+            return None
+        made = self.equal(value, number)
+        for limit, direction in ((low, "LE"), (high, "GE")):
+            if given[0] <= limit <= given[1]:
+                at = pointwise(lambda n, limit=limit: np.where(n == ANY, ANY, n == limit), number)
+                against = self.number(index_maps.constant(limit), value.element, value.shape)
+                beyond = self.elementwise((_COMPARE, direction, value.element), "i1", [value, against])
+                made = self.choice(at, beyond, made)
+        return made
+
+    def _equal_selected(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
+        """Whether a selection of an integer or a known one, which is none of these numbers, is these numbers."""
+        condition, yes, no = (self.part(value, i) for i in range(3))
+        for holds, part, other in ((condition, yes, no), (self._opposite(condition), no, yes)):
+            known = self.known(other)
+            if holds is None or known is None:
+                continue
+            same = pointwise_known(np.equal, known, number)
+            if not [n for n in same.taken if n != 0]:
+                return self._all_of([*self._conjuncts(holds), self.equal(part, number)])
+        return None
 
     def _reflected(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
         """The unknown and the known operand of `known - unknown`; None for other values."""

@@ -36,9 +36,10 @@ def difference(algebra: Algebra, wanted: SymbolicValue, found: SymbolicValue) ->
         if place is not None:
             return Mismatch(UNKNOWN_CONTENT, place)
     seen = algebra.value(found.term, found.maps, found.shape, wanted.valid)
-    if wanted.term is not seen.term:
+    pairs = algebra.terms.paired(wanted.instance, seen.instance)
+    if pairs is None:
         return Mismatch(UNLIKE, {})
-    for left, right in zip(wanted.maps, seen.maps, strict=True):
+    for left, right in pairs:
         place = index_maps.disagreement(left, right)
         if place is not None:
             return Mismatch(ELSEWHERE, place)

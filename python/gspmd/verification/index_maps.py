@@ -450,17 +450,40 @@ def pointwise_known(compute: Any, *maps: IndexMap) -> IndexMap:
 
 def where(mask: IndexMap, yes: IndexMap, no: IndexMap) -> IndexMap:
     """One or the other by a mask of 0 and 1."""
-    return (
-        yes if yes is no else pointwise(lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, b)), mask, yes, no)
-    )
+    if yes is no:
+        return yes
+    numbers = [set_numbers(each) if each.is_set else each for each in (yes, no)]
+    made = pointwise(lambda m, a, b: np.where(m == ANY, ANY, np.where(m == 1, a, b)), mask, *numbers)
+    return filled(numbered_sets(made.labels, made.table), pointwise(lambda m: m != ANY, mask)) if yes.is_set else made
+
+
+def filled(sets: IndexMap, mask: IndexMap) -> IndexMap:
+    """Sets that do not matter where a mask is not 1: there, they are the first set along a label that does matter."""
+    labels = tuple(sorted({*sets.labels, *mask.labels}))
+    numbers, matters = np.broadcast_arrays(set_numbers(sets).spread(labels), mask.spread(labels) == 1)
+    if matters.all() or not matters.any():
+        return sets
+    for axis in range(len(labels)):
+        first = np.take_along_axis(numbers, matters.argmax(axis=axis, keepdims=True), axis)
+        somewhere = matters.any(axis=axis, keepdims=True)
+        numbers = np.where(matters | ~somewhere, numbers, first)
+        matters = np.broadcast_to(somewhere | matters, numbers.shape)
+    return numbered_sets(labels, numbers)
+
+
+def nonempty(sets: IndexMap) -> IndexMap:
+    """A mask of the sets that have a row."""
+    return integer_map(sets.labels, (sets.table[..., -1] != 0).any(axis=-1))
 
 
 def masked(given: IndexMap, mask: IndexMap) -> IndexMap:
-    """The map, with ANY where the mask is 1 for no value of its other labels."""
+    """The map, with ANY where the mask is 1 for no value of its other labels; sets are filled there."""
     shared = set(given.labels) & set(mask.labels)
-    if given.is_set or not shared:
+    if not shared:
         return given
     somewhere = any_along(mask, [label for label in mask.labels if label not in shared])
+    if given.is_set:
+        return filled(given, somewhere)
     return pointwise(lambda m, a: np.where(m == 1, a, ANY), somewhere, given)
 
 

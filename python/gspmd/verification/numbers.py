@@ -245,7 +245,9 @@ def of_integers(operation: Sequence[Any], source: str, element: str, operands: S
 
 
 def computed(operation: Sequence[Any], source: str, element: str, operands: Sequence[IndexMap]) -> IndexMap | None:
-    """The same for maps of integers. Raises TooLarge."""
+    """The same for maps of integers; None if it is not defined somewhere. Raises TooLarge."""
+    if operation[0] in _NOT_ALWAYS_DEFINED and 1 in pointwise(lambda b: b == 0, operands[1]).taken:
+        return None
     if bits_of(source) is None or bits_of(element) is None or _of_integers(operation, source, element) is None:
         return None
     if operation[0] == "stablehlo.select":

@@ -7,22 +7,24 @@ import random
 
 import numpy as np
 
-from gspmd.verification import numbers
+from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import Algebra
+from gspmd.verification.computing import Computing
 from gspmd.verification.devices import DeviceDigits
-from gspmd.verification.equality import UNKNOWN_CONTENT, Mismatch
+from gspmd.verification.equality import Mismatch
 from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, digit, dim, set_map
 from gspmd.verification.terms import SET
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.verdicts import WrongElement
-from gspmd.verification.witness import Numbers, Uninterpreted, Witness
+from gspmd.verification.witness import Numbers, Undefined, Uninterpreted, Witness
 
-_TRIES = 12
+_TRIES = 48
 _MIN_DIFFERENCE = 1e-3  # for numbers around 1: constants may have been rounded to narrower types
 
 
 def refuting(
     algebra: Algebra,
+    computing: Computing,
     devices: DeviceDigits,
     promised: SymbolicValue,
     found: SymbolicValue,
@@ -30,17 +32,16 @@ def refuting(
     differs: Mismatch,
 ) -> WrongElement | None:
     """An element that differs from the promised one for some arguments; None if a few tries find none."""
-    if differs.reason == UNKNOWN_CONTENT:
-        return None  # the element may come from padding, and may not matter in the end
-    if any(label.kind == "bound" for value in (promised, found) for label in value.labels()):
-        return None  # an opaque operation reads whole operands, of which devices have shards
     rng = random.Random(0)
     for number, at in enumerate([differs.place, *({} for _ in range(_TRIES))]):
         place = _completed(devices, promised, at, rng, known=bool(at))
-        if any(_at(mask, place) != 1 for mask in promised.valid):
+        if any(_at(mask, place) != 1 for mask in (*promised.valid, *found.valid)):
             continue
         try:
-            wanted, values = (_numbers(value, place, number % 2 == 1) for value in (promised, found))
+            witness = Witness(functools.partial(_read, number % 2 == 1), algebra.terms.opaque, computing)
+            wanted, values = (_numbers(algebra, witness, value, place) for value in (promised, found))
+        except Undefined:
+            continue
         except (Uninterpreted, TooLarge):
             return None
         if _differ(wanted, values):
@@ -63,14 +64,13 @@ def _at(each: IndexMap, place: dict[Label, int]) -> int:
     return int(each.at(place))
 
 
-def _numbers(value: SymbolicValue, place: dict[Label, int], wide: bool) -> Numbers:
+def _numbers(algebra: Algebra, witness: Witness, value: SymbolicValue, place: dict[Label, int]) -> Numbers:
+    if any(label.kind == "bound" for label in value.labels()):  # devices have shards of a whole operand
+        value = algebra.moved(value, value.shape, {label: index_maps.constant(at) for label, at in place.items()})
     row = []
     for kind, each in zip(value.term.kinds, value.maps, strict=True):
-        if kind == SET:
-            row.append(set_map((), each.at(place)).number)
-        else:
-            row.append(_at(each, place))
-    return Witness(functools.partial(_read, wide)).values(value.term, np.array([row], np.int64).reshape(1, -1))
+        row.append(set_map((), each.at(place)).number if kind == SET else _at(each, place))
+    return witness.values(value.term, np.array([row], np.int64).reshape(1, -1))
 
 
 def _read(wide: bool, number: int, element: str, index: Integers) -> Numbers:
@@ -84,6 +84,9 @@ def _read(wide: bool, number: int, element: str, index: Integers) -> Numbers:
     if numbers.is_float(element):
         unit = (mixed % np.uint64(1 << 20)).astype(np.float64) / (1 << 20)
         return (unit - 0.5) * 8 if wide else unit + 0.5
+    if element.startswith("complex<"):
+        part = element.removeprefix("complex<").removesuffix(">")
+        return _read(wide, number, part, index) + 1j * _read(wide, number + 1, part, index)
     bits = numbers.bits_of(element)
     if bits is None:
         raise Uninterpreted
@@ -91,7 +94,7 @@ def _read(wide: bool, number: int, element: str, index: Integers) -> Numbers:
 
 
 def _differ(left: Numbers, right: Numbers) -> bool:
-    a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
+    a, b = np.asarray(left), np.asarray(right)
     if np.isnan(a).any() or np.isnan(b).any():
         return bool((np.isnan(a) != np.isnan(b)).any())
     scale = np.maximum(1, np.minimum(np.abs(a), np.abs(b)))

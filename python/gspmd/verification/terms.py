@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import numbers
 from gspmd.verification.blocks import ANY, Blocks
@@ -42,6 +43,8 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
 ADD = "stablehlo.add"
+ANY_ONE, NOTHING = "any one", "nothing"
+"""What is left of the updates of an element that replace it, in no order, and of none; followed by a type."""
 _MAX_FLAT = 1 << 19
 """The most entries up to which nested choices become one."""
 
@@ -112,13 +115,31 @@ class Instance(NamedTuple):
     bindings: tuple[Binding, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opaque:
+    """What an opaque operation's terms stand for: its result of this number.
+
+    `operands` has for each dimension of each operand the dimension of the result through which it passes, or a pair of
+    which the second is its size; it is whole, and bound to one label after another from the number `first_label` on.
+    The term's own slots are indices along the dimensions of the result in `whole`, pairs with their sizes.
+    """
+
+    op: Operation
+    number: int
+    first_label: int
+    operands: tuple[tuple[int | tuple[str, int], ...], ...]
+    whole: tuple[tuple[int, int], ...]
+
+
 class TermTable:
-    """All terms of a verification."""
+    """All terms of a verification, and opaque operations by the operations of their terms."""
 
     def __init__(self) -> None:
+        self.opaque: dict[tuple[Hashable, ...], Opaque] = {}
         self._known: dict[Hashable, Term] = {}
         self._numbers = itertools.count()
         self._rebound: dict[Hashable, Instance] = {}
+        self._slots: dict[tuple[Term, Term], tuple[int, ...] | None] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -253,6 +274,7 @@ class TermTable:
         for number in taken:
             here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
             each = self.normal(given[number].term, [_seen(b, here) for b in given[number].bindings])
+            each = self._alike(by_term, each)
             if each.term not in by_term:
                 by_term[each.term] = here, each
                 continue
@@ -291,6 +313,63 @@ class TermTable:
             otherwise = pointwise(lambda m: np.where(m == ANY, ANY, m == 0), mask)
             made = self.make((CHOICE,), element, [made, parts[zero]], [(f"{MASK}2", otherwise)])
         return made
+
+    def _alike(self, known: dict[Term, tuple[IndexMap, Instance]], each: Instance) -> Instance:
+        """An instance, or one that is known, is written as one of the other's term, if that only has more slots."""
+        for term in list(known):
+            slots = self._same_slots(term, each.term)
+            if slots is not None:
+                return Instance(term, tuple(each.bindings[slot] for slot in slots))
+            slots = self._same_slots(each.term, term)
+            if slots is not None:
+                here, other = known.pop(term)
+                known[each.term] = here, Instance(each.term, tuple(other.bindings[slot] for slot in slots))
+                return each
+        return each
+
+    def paired(self, first: Instance, second: Instance) -> list[tuple[IndexMap, IndexMap]] | None:
+        """The bindings of two instances, slot by slot; None if their terms differ in more than equal slots."""
+        slots = self._same_slots(first.term, second.term)
+        if slots is not None:
+            return [(first.bindings[i], second.bindings[slot]) for i, slot in enumerate(slots)]  # type: ignore[misc]
+        slots = self._same_slots(second.term, first.term)
+        if slots is not None:
+            return [(first.bindings[slot], second.bindings[i]) for i, slot in enumerate(slots)]  # type: ignore[misc]
+        return None
+
+    def _same_slots(self, term: Term, other: Term) -> tuple[int, ...] | None:
+        """The slots of another term for those of a term that is the same except that it has more slots."""
+        key = (term, other)
+        if key not in self._slots:
+            self._slots[key] = self._matched(term, other)
+        return self._slots[key]
+
+    def _matched(self, term: Term, other: Term) -> tuple[int, ...] | None:
+        if term is other:
+            return tuple(range(len(term.kinds)))
+        if (term.operation, term.element, len(term.parts), len(term.own)) != (
+            other.operation,
+            other.element,
+            len(other.parts),
+            len(other.own),
+        ):
+            return None
+        pairs = list(zip(term.own, other.own, strict=True))
+        for part, refs, counterpart, others in zip(term.parts, term.refs, other.parts, other.refs, strict=True):
+            slots = self._same_slots(part, counterpart)
+            if slots is None:
+                return None
+            pairs += [(ref, others[slot]) for ref, slot in zip(refs, slots, strict=True)]
+        found: dict[int, int] = {}
+        for ref, counterpart_ref in pairs:
+            if isinstance(ref, int):
+                if not isinstance(counterpart_ref, int) or found.setdefault(ref, counterpart_ref) != counterpart_ref:
+                    return None
+            elif ref != counterpart_ref or isinstance(counterpart_ref, int):
+                return None
+        if any(kind != other.kinds[found[slot]] for slot, kind in enumerate(term.kinds)):
+            return None
+        return tuple(found[slot] for slot in range(len(term.kinds)))
 
 
 def summands(instance: Instance, most: int | None = None) -> list[Instance]:
@@ -376,7 +455,7 @@ def _merged(here: IndexMap, each: Instance, other: Instance) -> tuple[Binding, .
             found.append(a)
         elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and (same := joined([a, b])):
             found.append(same[a])
-        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and not a.is_set and not b.is_set:
+        elif isinstance(a, IndexMap) and isinstance(b, IndexMap) and a.columns == b.columns:
             try:
                 found.append(where(here, a, b))
             except TooLarge:  # it may fit after one of its parts is replaced

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from jaxlib.mlir import ir
 
@@ -18,6 +19,7 @@ from gspmd.transforms.ir.signature import Signature, ValueSignature, arrays, rea
 from gspmd.transforms.parsing.mlir import source_location
 from gspmd.verification import index_maps
 from gspmd.verification.blame import first_difference
+from gspmd.verification.computing import Computing
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.equality import Mismatch, difference
@@ -88,13 +90,11 @@ class _Verifying:
 
     def __init__(self, given: Operation, partitioned: Operation) -> None:
         self.signature: Signature = read_signature(partitioned)
-        self.algebra = Conditions(TermTable())
+        self.algebra, self._computing = Conditions(TermTable()), Computing()
         self.devices = DeviceDigits(self.signature.mesh)
-        loops = GivenLoops(any(op.name == LOOP for op in partitioned.walk()))
-        self.given = Evaluation(given, self.algebra, self.devices, loops, False)
-        self.partitioned = Evaluation(partitioned, self.algebra, self.devices, loops, True)
-        self.given_module = given
+        self.given_module, self.partitioned_module = given, partitioned
         self.given_main, self.main = main_function(given), main_function(partitioned)
+        self._run_loops(not _has_loops(partitioned))
         values = (*self.signature.inputs, *self.signature.outputs)
         self._has_summands = any(value.sharding.unreduced for value in values)
         self._check_boundary()
@@ -121,17 +121,69 @@ class _Verifying:
             self.algebra.moved(whole, v.local_shape, parts(self.devices, v))
             for whole, v in zip(wholes, self.signature.inputs, strict=True)
         ]
-        wanted = self._run(self.given, self.given_main, wholes)
-        found: list[SymbolicValue] | Unknown = (
-            self._run(self.partitioned, self.main, locals_) if isinstance(wanted, list) else wanted
-        )
-        results = tuple(self._verdicts(wanted, found))
+        results, values = self._results(wholes, locals_)
+        if not _all_proved(results) and self.given.loops.are_kept and _has_loops(self.given_module):
+            self._run_loops(True)
+            others, values = self._results(wholes, locals_)
+            results = [b if b.verdict is Verdict.PROVED else a for a, b in zip(results, others, strict=True)]
+        if values is not None and not _all_proved(results):
+            wanted, found = values
+            found = self._with_padding() or found
+            results = list(map(self._refuted, results, wanted, found))
         return self._verification(results)
 
-    def _verification(self, results: tuple[ResultVerdict, ...]) -> Verification:
+    def _run_loops(self, are_run: bool) -> None:
+        """Begin anew; loops that can be run are run, or else those of the given program are terms."""
+        loops = GivenLoops(not are_run)
+        self.given = Evaluation(self.given_module, self.algebra, self.devices, loops, False)
+        self.partitioned = Evaluation(self.partitioned_module, self.algebra, self.devices, loops, True)
+
+    def _results(
+        self, wholes: Sequence[SymbolicValue], locals_: Sequence[SymbolicValue]
+    ) -> tuple[list[ResultVerdict], tuple[list[SymbolicValue], list[SymbolicValue]] | None]:
+        """The verdicts before any is refuted, and the results of both programs, None if they are not known."""
+        wanted = self._run(self.given, self.given_main, wholes)
+        if isinstance(wanted, Unknown):
+            return self._unknown_at("given", wanted), None
+        found = self._run(self.partitioned, self.main, locals_)
+        if isinstance(found, Unknown):
+            return self._unknown_at("partitioned", found), None
+        return list(map(self._verdict, self._descriptions(), wanted, found)), (wanted, found)
+
+    def _with_padding(self) -> list[SymbolicValue] | None:
+        """The results of the partitioned program if the padding of arguments has numbers, too; None if not known."""
+        padded = []
+        for number, signature in enumerate(self.signature.inputs):
+            places = parts(self.devices, signature)
+            maps = [places[dim(d)] for d in range(len(signature.shape))]
+            term = self.algebra.terms.argument(number, signature.element_type, len(maps))
+            padded.append(self.algebra.value(term, maps, signature.local_shape))
+        machine = Evaluation(self.partitioned_module, self.algebra, self.devices, self.given.loops, True)
+        found = self._run(machine, self.main, padded)
+        return None if isinstance(found, Unknown) else found
+
+    def _refuted(self, result: ResultVerdict, whole: SymbolicValue, value: SymbolicValue) -> ResultVerdict:
+        """The verdict, refuted if the numbers of an element differ for some arguments."""
+        signature = self.signature.outputs[result.index]
+        if result.verdict is Verdict.PROVED:
+            return result
+        places = parts(self.devices, signature)
+        try:
+            promised = self.algebra.moved(whole, signature.local_shape, places)
+            differs = difference(self.algebra, promised, value)
+        except TooLarge:
+            return result
+        if differs is None:
+            return result
+        element = refuting(self.algebra, self._computing, self.devices, promised, value, places, differs)
+        return result if element is None else dataclasses.replace(result, verdict=Verdict.REFUTED, element=element)
+
+    def _verification(self, results: Sequence[ResultVerdict]) -> Verification:
         names = [op.name for op in self.main.walk()]
         sums = names.count("stablehlo.all_reduce") + names.count("stablehlo.reduce_scatter")
-        return Verification(print_mesh(self.signature.mesh), self.signature.num_partitions, results, sums, len(names))
+        return Verification(
+            print_mesh(self.signature.mesh), self.signature.num_partitions, tuple(results), sums, len(names)
+        )
 
     def presence(self) -> list[tuple[Presence, ...]]:
         """The presence of the results of every operation of the given program."""
@@ -148,8 +200,11 @@ class _Verifying:
         ops = (op for function in functions(self.given_module) for op in function.walk())
         return [tuple(map(of, op.results)) for op in ops]
 
-    def _unknown(self, reason: str) -> tuple[ResultVerdict, ...]:
-        return tuple(ResultVerdict(*known, Verdict.NOT_KNOWN, reason) for known in self._descriptions())
+    def _unknown_at(self, which: str, error: Unknown) -> list[ResultVerdict]:
+        return self._unknown(f"in the {which} program: {error.reason}", error.op.name, _location(error.op))
+
+    def _unknown(self, reason: str, operation: str = "", location: str = "") -> list[ResultVerdict]:
+        return [ResultVerdict(*known, Verdict.NOT_KNOWN, reason, operation, location) for known in self._descriptions()]
 
     def _descriptions(self) -> list[tuple[int, str | None, str, str]]:
         """The index, name, type and sharding of every result."""
@@ -170,28 +225,14 @@ class _Verifying:
         maps = [counted(dim(d), size) for d, size in enumerate(signature.shape)]
         return self.algebra.value(term, maps, signature.shape)
 
-    def _verdicts(
-        self, wanted: list[SymbolicValue] | Unknown, found: list[SymbolicValue] | Unknown
-    ) -> Iterator[ResultVerdict]:
-        for described, signature in zip(self._descriptions(), self.signature.outputs, strict=True):
-            index = described[0]
-            if isinstance(wanted, list) and isinstance(found, list):
-                yield self._verdict(described, index, signature, wanted[index], found[index])
-                continue
-            error = wanted if isinstance(wanted, Unknown) else found
-            assert isinstance(error, Unknown)
-            which = "given" if error is wanted else "partitioned"
-            reason = f"in the {which} program: {error.reason}"
-            yield ResultVerdict(*described, Verdict.NOT_KNOWN, reason, error.op.name, _location(error.op))
-
     def _verdict(
         self,
         described: tuple[int, str | None, str, str],
-        index: int,
-        signature: ValueSignature,
         whole: SymbolicValue,
         value: SymbolicValue,
     ) -> ResultVerdict:
+        index = described[0]
+        signature = self.signature.outputs[index]
         if signature.is_token:
             return ResultVerdict(*described, Verdict.PROVED)
         places = parts(self.devices, signature)
@@ -199,15 +240,21 @@ class _Verifying:
             promised = self.algebra.moved(whole, signature.local_shape, places)
             differs = difference(self.algebra, promised, value)
         except TooLarge:
-            differs, promised = Mismatch("the table of its elements' indices would be too large", {}), value
+            differs = Mismatch("the table of its elements' indices would be too large", {})
         if differs is None:
             return ResultVerdict(*described, Verdict.PROVED)
         name = self.main.regions[0].terminator.operands[index]
         op = first_difference(self.given.values.values(), self.partitioned.values, name)
         where = (op.name, _location(op)) if op is not None else ("", "")
-        element = refuting(self.algebra, self.devices, promised, value, places, differs)
-        verdict = Verdict.NOT_KNOWN if element is None else Verdict.REFUTED
-        return ResultVerdict(*described, verdict, differs.reason, *where, element)
+        return ResultVerdict(*described, Verdict.NOT_KNOWN, differs.reason, *where)
+
+
+def _all_proved(results: Sequence[ResultVerdict]) -> bool:
+    return all(result.verdict is Verdict.PROVED for result in results)
+
+
+def _has_loops(module: Operation) -> bool:
+    return any(op.name == LOOP for op in module.walk())
 
 
 def _location(op: Operation) -> str:

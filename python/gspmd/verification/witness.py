@@ -5,16 +5,20 @@ Floats are computed in double precision, and integers wrap around as their types
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gspmd.verification import numbers
+from gspmd.verification.algebra import BITCAST, PIECE, PIECES
 from gspmd.verification.blocks import ANY
-from gspmd.verification.index_maps import IndexMap, Integers
-from gspmd.verification.terms import ARGUMENT, CHOICE, CONSTANT, INTEGER, SUM, BoundSlot, Term
+from gspmd.verification.computing import Computing
+from gspmd.verification.index_maps import IndexMap, Integers, Label, bound, set_numbers
+from gspmd.verification.not_known import NotKnown
+from gspmd.verification.terms import ANY_ONE, ARGUMENT, CHOICE, CONSTANT, INTEGER, NOTHING, SUM, BoundSlot, Opaque, Term
 
 Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
@@ -28,82 +32,132 @@ class Uninterpreted(Exception):
     """A term cannot be evaluated: it has an unknown operation, or too many rows."""
 
 
+class Undefined(Uninterpreted):
+    """An element is not defined, such as a quotient of integers by zero, or does not matter."""
+
+
+Places: TypeAlias = Mapping[Label, Integers]
+"""The indices along whole operands, for each row."""
+
+
 class Witness:
-    """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate."""
+    """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate.
 
-    def __init__(self, read: Read) -> None:
+    Opaque operations are those of `terms`; `computing` computes them.
+    """
+
+    def __init__(
+        self, read: Read, opaque: Mapping[Any, Opaque] | None = None, computing: Computing | None = None
+    ) -> None:
         self._read = read
+        self._opaque = opaque or {}
+        self._computing = computing or Computing()
         self._rows = 0
-        self._known: dict[tuple[Term, bytes], Numbers] = {}
+        self._known: dict[tuple[Term, tuple[Label, ...], bytes], Numbers] = {}
 
-    def values(self, term: Term, rows: Integers) -> Numbers:
+    def values(self, term: Term, rows: Integers, places: Places | None = None) -> Numbers:
         """The value of a term for each row of integers to which its slots are bound; sets by number."""
-        unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-        key = (term, unique.tobytes())
+        labels = tuple(sorted(label for label in places or {} if label.number < term.free_label))
+        columns = [places[label][:, None] for label in labels] if places else []
+        unique, inverse = np.unique(np.concatenate([rows, *columns], axis=1), axis=0, return_inverse=True)
+        key = (term, labels, unique.tobytes())
         if key not in self._known:
             self._rows += _COST + len(unique)
             if self._rows > _MAX_ROWS:
                 raise Uninterpreted
-            self._known[key] = self._of(term, unique)
+            count = rows.shape[1]
+            there = {label: unique[:, count + number] for number, label in enumerate(labels)}
+            self._known[key] = self._of(term, unique[:, :count], there)
         return self._known[key][inverse.reshape(-1)]
 
-    def _of(self, term: Term, rows: Integers) -> Numbers:
+    def _of(self, term: Term, rows: Integers, places: Places) -> Numbers:
         kind = term.kind
         if kind == CONSTANT:
             return np.full(len(rows), _decoded(np.int64(int(term.operation[1])), term.element))  # type: ignore[call-overload]
         if kind == INTEGER:
-            return np.asarray(_decoded(self._ref(term.own[0], rows), term.element))
+            return np.asarray(_decoded(_defined(self._ref(term.own[0], rows, places)), term.element))
         if kind == ARGUMENT:
-            index = [self._ref(ref, rows) for ref in term.own]
+            index = [_defined(self._ref(ref, rows, places)) for ref in term.own]
             table = np.stack(index, axis=-1) if index else np.zeros((len(rows), 0), np.int64)
             return self._read(int(term.operation[1]), term.element, table)  # type: ignore[call-overload]
         if kind == CHOICE:
-            return self._choice(term, rows)
+            return self._choice(term, rows, places)
         if kind == SUM:
-            return self._sum(term, rows)
-        parts = [self.values(part, self._bound(refs, rows)) for part, refs in zip(term.parts, term.refs, strict=True)]
-        return _computed(term, parts)
+            return self._sum(term, rows, places)
+        if (known := self._opaque.get(term.operation)) is not None:
+            return self._of_whole_operands(term, known, rows, places)
+        parts = [
+            self.values(part, self._bound(refs, rows, places), places)
+            for part, refs in zip(term.parts, term.refs, strict=True)
+        ]
+        return _computed(term, parts, len(rows))
 
-    def _ref(self, ref: Any, rows: Integers) -> Integers:
+    def _ref(self, ref: Any, rows: Integers, places: Places) -> Integers:
         if isinstance(ref, int):
             return rows[:, ref]
         assert isinstance(ref, IndexMap)
-        if ref.labels:
-            raise Uninterpreted  # a whole operand
-        return np.full(len(rows), ref.number if ref.is_set else ref.value)
+        if any(label not in places for label in ref.labels):
+            raise Uninterpreted  # of a loop
+        table = (set_numbers(ref) if ref.is_set else ref).spread(ref.labels)
+        return np.array(np.broadcast_to(table[tuple(places[label] for label in ref.labels)], len(rows)))
 
-    def _bound(self, refs: tuple[Any, ...], rows: Integers) -> Integers:
-        if any(isinstance(ref, IndexMap) and ref.labels for ref in refs):
-            raise Uninterpreted  # whole operands
-        columns = [self._ref(ref, rows) for ref in refs]
+    def _bound(self, refs: tuple[Any, ...], rows: Integers, places: Places) -> Integers:
+        columns = [self._ref(ref, rows, places) for ref in refs]
         return np.stack(columns, axis=-1) if columns else np.zeros((len(rows), 0), np.int64)
 
-    def _choice(self, term: Term, rows: Integers) -> Numbers:
-        which = self._ref(term.own[0], rows)
+    def _of_whole_operands(self, term: Term, opaque: Opaque, rows: Integers, places: Places) -> Numbers:
+        """The results of an operation, which is computed for one row after another."""
+        own = np.stack([self._ref(ref, rows, places) for ref in term.own], axis=-1) if term.own else rows[:, :0]
+        found = []
+        for number in range(len(rows)):
+            row, here = rows[number : number + 1], {label: at[number : number + 1] for label, at in places.items()}
+            begin, operands = opaque.first_label, []
+            for part, refs, dims, given in zip(term.parts, term.refs, opaque.operands, opaque.op.operands, strict=True):
+                sizes = [dim[1] for dim in dims if isinstance(dim, tuple)]
+                count = math.prod(sizes)
+                index = np.indices(sizes).reshape(len(sizes), count)
+                there = {label: np.repeat(at, count) for label, at in here.items()}
+                there |= {bound(begin + axis): at for axis, at in enumerate(index)}
+                begin += len(sizes)
+                table = self._bound(refs, np.repeat(row, count, axis=0), there)
+                values = self.values(part, table, there) if count else np.zeros(0)
+                shape = [dim[1] if isinstance(dim, tuple) else 1 for dim in dims]
+                operands.append(np.broadcast_to(values.reshape(shape), given.type.shape).astype(_dtype(part.element)))
+            try:
+                result = self._computing.results(opaque.op, operands)[opaque.number]
+            except NotKnown:
+                raise Uninterpreted from None
+            at = dict(zip([d for d, _ in opaque.whole], own[number], strict=True))
+            found.append(result[tuple(int(at.get(d, 0)) for d in range(result.ndim))])
+        made = np.asarray(found)
+        return made.astype(np.int64) if numbers.bits_of(term.element) is not None else made
+
+    def _choice(self, term: Term, rows: Integers, places: Places) -> Numbers:
+        which = _defined(self._ref(term.own[0], rows, places))
         found: Numbers | None = None
         for number, (part, refs) in enumerate(zip(term.parts, term.refs, strict=True)):
-            here = (which == number) | ((which == ANY) & (number == 0))
+            here = which == number
             if here.any():
-                values = self.values(part, self._bound(refs, rows[here]))
+                there = {label: at[here] for label, at in places.items()}
+                values = self.values(part, self._bound(refs, rows[here], there), there)
                 found = np.zeros(len(rows), values.dtype) if found is None else found
                 found[here] = values
         assert found is not None
         return found
 
-    def _sum(self, term: Term, rows: Integers) -> Numbers:
-        sets = [self._ref(ref, rows) for ref in term.own]
-        bits = numbers.neutral(str(term.operation[1]), term.element)
-        if bits is None:
-            raise Uninterpreted
+    def _sum(self, term: Term, rows: Integers, places: Places) -> Numbers:
+        sets = [self._ref(ref, rows, places) for ref in term.own]
+        neutral = _neutral(str(term.operation[1]), term.element)
         made = []
-        for row, chosen in zip(rows, np.stack(sets, axis=-1), strict=True):
+        for place, chosen in enumerate(np.stack(sets, axis=-1)):
+            row, here = rows[place : place + 1], {label: at[place : place + 1] for label, at in places.items()}
             tables = [_members(int(number)) for number in chosen]
             counts = [len(table) for table in tables]
             total = int(np.prod(counts, dtype=np.int64))
             if total + self._rows > _MAX_ROWS:
                 raise Uninterpreted
             if not total:
-                made.append(_decoded(np.int64(bits), term.element))
+                made.append(neutral)
                 continue
             at = np.stack([g.reshape(-1) for g in np.meshgrid(*map(np.arange, counts), indexing="ij")], axis=-1)
             columns = []
@@ -111,11 +165,31 @@ class Witness:
                 if isinstance(ref, BoundSlot):
                     columns.append(tables[ref.of][at[:, ref.of], ref.column])
                 else:
-                    columns.append(np.broadcast_to(self._ref(ref, row[None]), (total,)))
+                    columns.append(np.broadcast_to(self._ref(ref, row, here), (total,)))
             inner = np.stack(columns, axis=-1) if columns else np.zeros((total, 0), np.int64)
             times = np.prod([table[at[:, j], -1] for j, table in enumerate(tables)], axis=0)
-            made.append(_combined(str(term.operation[1]), term.element, self.values(term.parts[0], inner), times))
+            there = {label: np.repeat(at, total) for label, at in here.items()}
+            values = self.values(term.parts[0], inner, there)
+            made.append(_combined(str(term.operation[1]), term.element, values, times))
         return np.asarray(made)
+
+
+def _dtype(element: str) -> Any:
+    if numbers.is_float(element):
+        return np.float64
+    if element.startswith("complex<"):
+        return np.complex128
+    bits = numbers.bits_of(element)
+    if bits not in (1, 8, 16, 32, 64):
+        raise Uninterpreted
+    return np.bool_ if bits == 1 else np.dtype(f"{'u' if element.startswith('u') else ''}int{bits}")
+
+
+def _defined(table: Integers) -> Integers:
+    """Integers that are all defined, and all matter."""
+    if (table == ANY).any():
+        raise Undefined
+    return table
 
 
 def _members(number: int) -> Integers:
@@ -128,14 +202,28 @@ def _members(number: int) -> Integers:
 def _decoded(bits: Any, element: str) -> Any:
     if numbers.is_float(element):
         return np.asarray(bits, np.int64).view(np.float64)
-    if numbers.bits_of(element) is None:
+    if numbers.bits_of(element) is None and bits:
         raise Uninterpreted
     return bits
 
 
+def _neutral(monoid: str, element: str) -> Any:
+    if monoid.startswith(ANY_ONE):
+        return ANY
+    bits = numbers.neutral(monoid, element)
+    if bits is None:
+        raise Uninterpreted
+    return _decoded(np.int64(bits), element)
+
+
 def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> Any:
+    if monoid.startswith(ANY_ONE):
+        found = values[values != ANY]
+        if len(found) > 1:
+            raise Undefined
+        return found[0] if len(found) else ANY
     if monoid == "add":
-        return _kept(np.sum(values * times), element)
+        return _kept(np.sum(values if (times == 1).all() else values * times), element)
     if monoid == "multiply":
         return _kept(np.prod(values**times), element)
     if monoid not in _REDUCE:
@@ -156,7 +244,18 @@ _REDUCE: dict[str, Callable[[Numbers], Any]] = {
 }
 
 
-def _computed(term: Term, parts: list[Numbers]) -> Numbers:
+_OF_COMPLEX: dict[str, Callable[..., Numbers]] = {
+    "stablehlo.complex": lambda real, imaginary: np.stack([real, imaginary], axis=-1).view(np.complex128)[..., 0],
+    "stablehlo.real": np.real,
+    "stablehlo.imag": np.imag,
+    **{
+        f"stablehlo.{name}": numbers.OF_FLOATS[f"stablehlo.{name}"]
+        for name in ("add", "subtract", "multiply", "divide", "negate", "abs", "exponential", "tanh", "sine", "cosine")
+    },
+}
+
+
+def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
     name, *rest = map(str, term.operation)
     source = term.parts[-1].element if term.parts else ""
     with np.errstate(all="ignore"):
@@ -164,18 +263,62 @@ def _computed(term: Term, parts: list[Numbers]) -> Numbers:
             return np.asarray(numbers.COMPARE[rest[0]](*parts)).astype(np.int64)
         if name == "stablehlo.select":
             return np.where(parts[0] == 1, parts[1], parts[2])
-        if name == "ordered":
-            raise Uninterpreted
+        if name in (BITCAST, PIECE, PIECES):
+            return _of_bits(name, term, parts)
+        if name == NOTHING:
+            return np.full(count, ANY, np.float64 if numbers.is_float(term.element) else np.int64)
+        if name.startswith(ANY_ONE):
+            return np.where(parts[1] == ANY, *parts)
         if name == "stablehlo.convert":
             return _converted(parts[0], source, term.element)
         if numbers.bits_of(source) is not None:
             found = numbers.of_integers(term.operation, source, term.element, parts)
             if found is None:
                 raise Uninterpreted
-            return np.asarray(found)
+            return _defined(np.asarray(found))
+        if name in _OF_COMPLEX and (source.startswith("complex<") or name == "stablehlo.complex"):
+            return np.asarray(_OF_COMPLEX[name](*parts))
         if numbers.is_float(source) and name in numbers.OF_FLOATS:
             return np.asarray(numbers.OF_FLOATS[name](*parts))
     raise Uninterpreted
+
+
+_BY_WIDTH = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+"""Types of floats whose bits are computed."""
+
+
+def _of_bits(name: str, term: Term, parts: list[Numbers]) -> Numbers:
+    source, element = term.parts[0].element, term.element
+    bits = [_bits(part, source) for part in (parts[:1] if name == PIECE else parts)]
+    if name == PIECE:
+        return _with_bits(bits[0] >> parts[1] * _width(element), element)
+    width = _width(source)
+    mask = np.int64(-1 if width == 64 else (1 << width) - 1)
+    return _with_bits(sum(((each & mask) << number * width for number, each in enumerate(bits)), np.int64(0)), element)
+
+
+def _width(element: str) -> int:
+    width = numbers.bits_of(element) or (np.dtype(_BY_WIDTH[element]).itemsize * 8 if element in _BY_WIDTH else 0)
+    if width < 8:
+        raise Uninterpreted
+    return width
+
+
+def _bits(values: Numbers, element: str) -> Integers:
+    width = _width(element)
+    if element not in _BY_WIDTH:
+        return np.asarray(values, np.int64)
+    narrow = values.astype(_BY_WIDTH[element])
+    if not (narrow == values).all():
+        raise Uninterpreted  # its bits depend on rounding
+    return narrow.view(f"int{width}").astype(np.int64)
+
+
+def _with_bits(bits: Any, element: str) -> Numbers:
+    width = _width(element)
+    if element not in _BY_WIDTH:
+        return np.asarray(numbers.wrapped(bits, element))
+    return np.asarray(bits).astype(f"int{width}").view(_BY_WIDTH[element]).astype(np.float64)
 
 
 def _converted(values: Numbers, source: str, element: str) -> Numbers:

@@ -15,8 +15,10 @@ from gspmd.verification.index_maps import counted, dim, integer_map
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import bits_of
+from gspmd.verification.terms import CHOICE
 from gspmd.verification.values import SymbolicValue
 
+TUPLE = ("tuple",)
 _LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
 _BROADCASTING = "chlo.broadcast_"
 _IGNORED = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})
@@ -36,15 +38,25 @@ def described(op: Operation, without: Sequence[str] = (), names: Mapping[Name, s
 
 
 def region_text(block: Block, names: Mapping[Name, str] | None = None) -> str:
-    """A region as text, with its values renumbered. Raises NotKnown for a region that uses outer values."""
+    """A region as text, with its values renumbered; without the shape of values that are computed element by element.
+
+    Raises NotKnown for a region that uses outer values.
+    """
+    shapes = {value.type.shape for values in (block.arguments, *(op.results for op in block)) for value in values}
+    rows = every_row()
+    every_element = len(shapes) == 1 and all(op is block.last or rows[op.name].traits.elementwise for op in block)
+
+    def type_of(value: Name) -> str:
+        return value.type.element if every_element else value.type.text
+
     known = dict(names or {})
-    known.update((argument, f"a{len(known)}.{argument.type.text}") for argument in block.arguments)
+    known.update((argument, f"a{len(known)}.{type_of(argument)}") for argument in block.arguments)
     lines = []
     for op in block:
         if any(operand not in known for operand in op.operands):
             raise NotKnown("a region that uses outer values")
         operands = ",".join(known[operand] for operand in op.operands)
-        lines.append(f"{'|'.join(described(op, names=known))}({operands}):{','.join(r.type.text for r in op.results)}")
+        lines.append(f"{'|'.join(described(op, names=known))}({operands}):{','.join(map(type_of, op.results))}")
         known.update((result, f"v{len(known)}") for result in op.results)
     return "\n".join(lines)
 
@@ -52,6 +64,26 @@ def region_text(block: Block, names: Mapping[Name, str] | None = None) -> str:
 def spread(value: SymbolicValue, shape: Sequence[int]) -> SymbolicValue:
     """A scalar, broadcast to a shape."""
     return value if value.shape == tuple(shape) else dataclasses.replace(value, shape=tuple(shape))
+
+
+def joint(machine: Execution, values: Sequence[SymbolicValue]) -> SymbolicValue:
+    """Values of one shape as one value, whose elements are tuples; of a single value, that value."""
+    if len(values) == 1:
+        return values[0]
+    made = machine.algebra.terms.make(TUPLE, "tuple", [value.instance for value in values])
+    return machine.algebra.of(made, values[0].shape, [mask for value in values for mask in value.valid])
+
+
+def item(machine: Execution, value: SymbolicValue, index: int, element: str) -> SymbolicValue:
+    """One of the values that are joined in a value of tuples."""
+    algebra = machine.algebra
+    if value.term.operation == TUPLE:
+        return algebra.part(value, index)
+    if value.term.kind == CHOICE:
+        leaves = [item(machine, leaf, index, element).instance for leaf in algebra.leaves(value)]
+        return algebra.of(algebra.terms.choice(algebra.selector(value), leaves), value.shape, value.valid)
+    made = algebra.terms.make(("item", index), element, [value.instance])
+    return algebra.of(made, value.shape, value.valid)
 
 
 def _of_elements(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Sequence
 
 from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps, numbers
-from gspmd.verification.attributes import ints, reducer
+from gspmd.verification.attributes import ints, reducer, replaces
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, masked, pointwise
-from gspmd.verification.meaning.elementwise import spread
+from gspmd.verification.meaning.elementwise import item, joint, region_text, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
-from gspmd.verification.meaning.opaque import opaque
-from gspmd.verification.terms import is_zero
+from gspmd.verification.terms import ANY_ONE, NOTHING, is_zero
 from gspmd.verification.values import SymbolicValue
 
 _SELECT = "stablehlo.select"
@@ -184,13 +184,11 @@ def index_component(
 
 
 def _scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    monoid = reducer(op.regions[0]) if len(values) == 3 else None
-    if monoid is None or numbers.neutral(monoid, values[0].element) is None:
-        return opaque(machine, op, values)
-    value, indices, updates = values
+    count = len(op.results)
+    indices, (value, updates) = values[count], (joint(machine, each) for each in (values[:count], values[count + 1 :]))
     algebra, shape, rank = machine.algebra, value.shape, len(value.shape)
     if 0 in updates.shape or 0 in shape:
-        return [value]
+        return values[:count]
     numbers_ = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     window_dims, vector = list(numbers_.update_window_dims), numbers_.index_vector_dim
     scattered = [d for d in range(len(updates.shape)) if d not in window_dims]
@@ -237,13 +235,47 @@ def _scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
         equal = algebra.equal(start, _known_at(wanted, value))
         equal = algebra.choice(fits, equal, algebra.number(index_maps.constant(0), "i1", shape_of_all))
         here = equal if here is None else algebra.elementwise(("stablehlo.and",), "i1", [here, equal])
-    bits = numbers.neutral(monoid, value.element)
-    assert bits is not None
-    nothing = algebra.number(index_maps.constant(bits), value.element, shape_of_all)
+    monoid, neutral = _combining(machine, op, value.element)
+    nothing = spread(neutral, shape_of_all)
     made = moved if here is None else algebra.elementwise((_SELECT,), value.element, [here, moved, nothing])
     for axis in reversed(range(rank, len(shape_of_all))):
         made = algebra.total(monoid, made, axis)
-    return [algebra.elementwise((f"stablehlo.{monoid}",), value.element, [value, made])]
+    made = _updated(machine, monoid, value, made)
+    return (
+        [made] if count == 1 else [item(machine, made, n, result.type.element) for n, result in enumerate(op.results)]
+    )
+
+
+def _combining(machine: Execution, op: Operation, element: str) -> tuple[str, SymbolicValue]:
+    """How a scatter combines updates, and the value of no update.
+
+    By a custom function, they are combined in no order; if it replaces the element, any one of the updates is left.
+    """
+    algebra, body = machine.algebra, op.regions[0]
+    monoid = reducer(body) if len(op.results) == 1 else None
+    neutral = algebra.neutral(monoid, element, ()) if monoid is not None else None
+    if monoid is None or neutral is None:
+        monoid = f"{ANY_ONE if replaces(body) else region_text(body)} {element}"
+        algebra.neutral_terms[monoid] = algebra.terms.make((NOTHING,), element).term
+        neutral = algebra.value(algebra.neutral_terms[monoid], (), ())
+    return monoid, neutral
+
+
+def _updated(machine: Execution, monoid: str, value: SymbolicValue, made: SymbolicValue) -> SymbolicValue:
+    """A value combined with the total of its updates."""
+    algebra = machine.algebra
+    neutral = algebra.neutral_terms.get(monoid)
+    if neutral is None:
+        return algebra.elementwise((f"stablehlo.{monoid}",), value.element, [value, made])
+    if made.term is neutral:
+        return value
+    parts = algebra.without(made, functools.partial(operator.is_, neutral))
+    if parts is not None:
+        chosen = algebra.choice(parts[0], _updated(machine, monoid, value, parts[1]), value)
+        return algebra.of(chosen.instance, value.shape, [*chosen.valid, *made.valid])
+    if monoid.startswith(ANY_ONE) and made.term.kind == _SELECT and made.term.parts[2] is neutral:
+        return algebra.elementwise((_SELECT,), value.element, [algebra.part(made, 0), algebra.part(made, 1), value])
+    return algebra.elementwise((monoid,), value.element, [value, made])
 
 
 MEANINGS: dict[str, Meaning] = {

@@ -8,6 +8,8 @@ import math
 import numpy as np
 
 from gspmd.transforms.ir.operations import Operation
+from gspmd.verification import index_maps
+from gspmd.verification.algebra import PIECE, PIECES
 from gspmd.verification.attributes import integer, ints
 from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, Label, counted, dim, integer_map, pointwise
@@ -147,13 +149,18 @@ def clamped(start: IndexMap, size: int, window: int) -> IndexMap:
 
 
 def _bitcast(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
-    """A bitcast between types of equal width."""
-    from gspmd.verification.not_known import NotKnown
-
+    """The same bits; between types of different widths, a last dimension counts the pieces of the wider one."""
     (value,), type_ = values, op.results[0].type
-    if value.shape != type_.shape:
-        raise NotKnown("a bitcast between elements of different widths")
-    return [machine.algebra.elementwise(described(op), type_.element, [value])]
+    algebra, rank = machine.algebra, len(value.shape)
+    if rank == type_.rank:
+        return [algebra.elementwise(described(op), type_.element, [value])]
+    if rank < type_.rank:
+        whole = algebra.moved(value, type_.shape, {})
+        number = algebra.number(counted(dim(rank), type_.shape[rank]), "i32", type_.shape)
+        return [algebra.elementwise((PIECE,), type_.element, [whole, number])]
+    last = dim(rank - 1)
+    pieces = [algebra.moved(value, type_.shape, {last: index_maps.constant(n)}) for n in range(value.shape[-1])]
+    return [algebra.elementwise((PIECES,), type_.element, pieces)]
 
 
 MEANINGS: dict[str, Meaning] = {

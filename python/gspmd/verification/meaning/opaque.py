@@ -17,7 +17,7 @@ from gspmd.verification.index_maps import IndexMap, Label, all_along, bound, cou
 from gspmd.verification.meaning.elementwise import described
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.terms import INDEX, Instance, free_label
+from gspmd.verification.terms import INDEX, Instance, Opaque, free_label
 from gspmd.verification.values import SymbolicValue
 
 
@@ -27,25 +27,33 @@ def opaque(machine: Execution, op: Operation, values: list[SymbolicValue]) -> li
         raise NotKnown("an operation with side effects")
     rule = _rule(op)
     passing = _passing(rule) if rule is not None else set()
-    key = described(op)
+    placed = [
+        {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
+        for dims in (rule.results if rule is not None else [()] * len(op.results))
+    ]
+    wholes = [
+        tuple((d, size) for d, size in enumerate(result.type.shape) if d not in places.values())
+        for result, places in zip(op.results, placed, strict=True)
+    ]
+    key = (
+        *described(op),
+        tuple((result.type.element, sizes) for result, sizes in zip(op.results, wholes, strict=True)),
+    )
     found = []
     for number, result in enumerate(op.results):
-        shape = result.type.shape
-        dims = rule.results[number] if rule is not None else ()
-        places = {of[0]: d for d, of in enumerate(dims) if len(of) == 1 and of[0] in passing}
-        whole = [d for d in range(len(shape)) if d not in places.values()]
+        shape, places, sizes = result.type.shape, placed[number], wholes[number]
         parts: list[Instance] = []
-        layout: list[tuple[object, ...]] = []
+        layout: list[tuple[int | tuple[str, int], ...]] = []
         valid: list[IndexMap] = []
-        labels = first_free(values)
+        labels = begin = first_free(values)
         for value, dims in zip(values, rule.operands if rule is not None else [()] * len(values), strict=True):
             part, kinds, masks, labels = _operand(machine, value, dims, places, shape, labels)
             parts.append(part)
             layout.append(kinds)
             valid += masks
-        own = [(INDEX, counted(dim(d), shape[d])) for d in whole]
-        sizes = tuple((d, shape[d]) for d in whole)
-        operation = (*key, number, tuple(layout), sizes, tuple(sorted(places.values())))
+        own = [(INDEX, counted(dim(d), size)) for d, size in sizes]
+        operation = (*key, number, tuple(layout), tuple(sorted(places.values())), begin)
+        machine.algebra.terms.opaque[operation] = Opaque(op, number, begin, tuple(layout), sizes)
         term = machine.algebra.terms.make(operation, result.type.element, parts, own)
         found.append(machine.algebra.of(term, shape, valid))
     return found
@@ -63,10 +71,10 @@ def _operand(
     places: dict[int, int],
     shape: Sequence[int],
     labels: int,
-) -> tuple[Instance, tuple[object, ...], list[IndexMap], int]:
+) -> tuple[Instance, tuple[int | tuple[str, int], ...], list[IndexMap], int]:
     """An operand, with passing dimensions as in the result and the others bound; the kind of each; its validity."""
     moved: dict[Label, IndexMap] = {}
-    kinds: list[object] = []
+    kinds: list[int | tuple[str, int]] = []
     bound_labels = []
     for d, size in enumerate(value.shape):
         factors = dims[d] if d < len(dims) else ()

@@ -11,7 +11,7 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import numbers
 from gspmd.verification.attributes import ints, reducer
 from gspmd.verification.index_maps import Integers
-from gspmd.verification.meaning.elementwise import region_text, spread
+from gspmd.verification.meaning.elementwise import TUPLE, item, joint, region_text, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
 from gspmd.verification.terms import CONSTANT, SUM
@@ -54,12 +54,7 @@ def _by_body(machine: Execution, op: Operation, values: list[SymbolicValue], axe
     for axis in axes:
         made = algebra.total(monoid, made, axis)
     made = algebra.summed_once(monoid, made)
-    return [
-        algebra.of(
-            algebra.terms.make(("item", index), result.type.element, [made.instance]), result.type.shape, made.valid
-        )
-        for index, result in enumerate(op.results)
-    ]
+    return [item(machine, made, index, result.type.element) for index, result in enumerate(op.results)]
 
 
 def _together(
@@ -81,7 +76,7 @@ def _together(
         inner = _together(machine, monoid, [each[1] for each in apart if each is not None], initial)
         empty = algebra.terms.make(TUPLE, "tuple", [value.instance for value in initial])
         return algebra.choice(first[0], inner, algebra.of(empty, shape))
-    return algebra.of(algebra.terms.make(TUPLE, "tuple", [value.instance for value in operands]), shape, valid)
+    return joint(machine, operands)
 
 
 def _is_idempotent(machine: Execution, op: Operation, initial: list[SymbolicValue]) -> bool:
@@ -102,5 +97,4 @@ def _no_arguments(number: int, element: str, index: Integers) -> Numbers:
     raise Uninterpreted
 
 
-TUPLE = ("tuple",)
 MEANINGS: dict[str, Meaning] = {"stablehlo.reduce": _reduce}
