@@ -9,7 +9,7 @@ from pathlib import Path
 from gspmd.transforms import decide
 
 ROOT = Path(decide.__file__).resolve().parents[1]
-WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
+WEIGHTS = {"REPEATED", "SURPRISE_S"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
     "decide/alternatives.py": {"MAX_ALTERNATIVES"},
