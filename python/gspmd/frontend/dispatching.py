@@ -15,6 +15,7 @@ from gspmd.runtime.familiar_errors import ProgramFailed
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 _Array, _flatten = jax_stages.Array, jax_stages.flatten
+_is_deleted = _Array.is_deleted
 NamedLeaves = list[tuple[str, Any]]  # the leaves of a call's arguments, each after its name in errors
 
 
@@ -37,10 +38,11 @@ class Dispatched:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:  # jaxlib may end the process if a donated array is deleted, or is passed twice
             leaves = _flatten((args, kwargs) if kwargs else args)[0]
-            for leaf in leaves:
-                if leaf.__class__ is _Array and leaf.is_deleted():
-                    self._check_donated(args, kwargs)
-            if len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves):
+            try:
+                is_gone = any(map(_is_deleted, leaves))
+            except TypeError:  # some leaves are no arrays
+                is_gone = any(leaf.__class__ is _Array and leaf.is_deleted() for leaf in leaves)
+            if is_gone or (len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves)):
                 self._check_donated(args, kwargs)
         try:
             if self._due():
