@@ -83,7 +83,7 @@ class _Steps:
         of_changed = np.bitwise_or.reduce(np.where(same, 0, parts.mask[before] | parts.mask[after]), axis=2)
         kind, mask = np.full_like(none, _NO_STEP), none
         for number, is_step, over in (
-            (_DIRECT, is_planned & is_settled, of_changed),
+            (_DIRECT, is_planned, of_changed),
             (_PERMUTE, is_alike & is_settled, changed),
             (_EXCHANGE, (grown | shrunk).all(axis=2) & (mask_a == mask_b) & is_settled, changed),
             (_SLICE, grown.all(axis=2) & is_settled, none),
@@ -307,11 +307,12 @@ def _blocks(table: Placements, same: Bools, nests: Bools) -> tuple[Ints, Floats,
     spread = np.array([sum({named[number] for number in each}) for each in parts.lists], np.int64)
     over = np.bitwise_or.reduce(np.where(same, 0, spread[lists[:, None, :]] | spread[lists[None, :, :]]), axis=2)
     devices = parts.size_of_mask[over & ~table.partial[:, None] & ~table.manual]
-    is_planned = (wanted <= MAX_ROUNDS) & (devices * wanted <= MAX_BLOCKS)
+    is_settled = table.partial[:, None] == table.partial[None, :]
+    is_planned = is_settled & (wanted <= MAX_ROUNDS) & (devices * wanted <= MAX_BLOCKS)
     messages = np.rint(wanted * sent).astype(np.int64)
     # Along one dimension, blocks of the same sender are one message.
     divide = (before % after == 0) | (after % before == 0)
-    for a, b in np.argwhere(((~same).sum(axis=2) == 1) & ~divide.all(axis=2)).tolist():
+    for a, b in np.argwhere(is_planned & ((~same).sum(axis=2) == 1) & ~divide.all(axis=2)).tolist():
         (dim,) = np.flatnonzero(~same[a, b]).tolist()
         messages[a, b] = _interval_messages(parts, int(lists[a, dim]), int(lists[b, dim])) or messages[a, b]
     return messages, sent, is_planned
