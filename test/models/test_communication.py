@@ -95,26 +95,21 @@ def test_a_data_parallel_decoder_reduces_each_gradient_once_and_the_loss() -> No
 
 @pytest.mark.parametrize("recipe", ["dp", "fsdp"])
 def test_an_axis_that_nothing_is_split_over_shares_the_products_that_make_gradients(recipe: str) -> None:
-    """Devices of y have the same activations: each makes half of a gradient, which is gathered when it is reduced.
-
-    To scatter a half and to gather it over both axes sends what its all-reduce and a gather over y do.
-    """
+    """Devices of y have the same activations: each makes half of a gradient, which is gathered when it is reduced."""
     found = decoder(recipe, mesh="4x2")
     matrices = LAYERS * LAYER_MATRICES + 1
     scattered = [m for m in found if m.kind == "reduce_scatter" and len(m.shape) == 1]  # gradients of split vectors
-    reduced = [m for m in found if m.kind == "all_reduce" and len(m.shape) > 1]
     scatters = [m for m in found if m.kind == "reduce_scatter" and m not in scattered]
     halves = [m for m in found if m.kind == "all_gather" and '"y"' in m.axes and len(m.shape) > 1]
-    sums = scatters + reduced
-    assert len(sums) == len(halves) == matrices
-    assert all('"x"' in m.axes and '"y"' not in m.axes for m in sums)
-    assert sorted(math.prod(m.shape) for m in halves) == sorted(math.prod(m.shape) for m in sums)
+    assert len(scatters) == len(halves) == matrices
+    assert all('"x"' in m.axes and '"y"' not in m.axes for m in scatters)
+    assert sorted(math.prod(m.shape) for m in halves) == sorted(math.prod(m.shape) for m in scatters)
     before_use = matrices if recipe == "fsdp" else 0
     vectors = LAYERS * LAYER_VECTORS + 2
     assert kinds(found) == {
         "all_gather": matrices + before_use + len(scattered),
-        "all_reduce": vectors + 1 - len(scattered) + len(reduced),
-        "reduce_scatter": matrices + len(scattered) - len(reduced),
+        "all_reduce": vectors + 1 - len(scattered),
+        "reduce_scatter": matrices + len(scattered),
     }
     assert not [m for m in found if is_activation(m, BATCH)]
 
