@@ -38,10 +38,7 @@ class Dispatched:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:  # jaxlib may end the process if a donated array is deleted, or is passed twice
             leaves = _flatten((args, kwargs) if kwargs else args)[0]
-            try:
-                is_gone = any(map(_is_deleted, leaves))
-            except TypeError:  # some leaves are no arrays
-                is_gone = any(leaf.__class__ is _Array and leaf.is_deleted() for leaf in leaves)
+            is_gone = any(map(_is_deleted, [leaf for leaf in leaves if leaf.__class__ is _Array]))
             if is_gone or (len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves)):
                 self._check_donated(args, kwargs)
         try:

@@ -164,17 +164,13 @@ class _Verifying:
 
     def _refuted(self, result: ResultVerdict, whole: SymbolicValue, value: SymbolicValue) -> ResultVerdict:
         """The verdict, refuted if the numbers of an element differ for some arguments."""
-        signature = self.signature.outputs[result.index]
         if result.verdict is Verdict.PROVED:
             return result
+        signature = self.signature.outputs[result.index]
+        promised, differs = self._compared(signature, whole, value)
+        if promised is None or differs is None:
+            return result
         places = parts(self.devices, signature)
-        try:
-            promised = self.algebra.moved(whole, signature.local_shape, places)
-            differs = difference(self.algebra, promised, value)
-        except TooLarge:
-            return result
-        if differs is None:
-            return result
         element = refuting(self.algebra, self._computing, self.devices, promised, value, places, differs)
         return result if element is None else dataclasses.replace(result, verdict=Verdict.REFUTED, element=element)
 
@@ -235,18 +231,23 @@ class _Verifying:
         signature = self.signature.outputs[index]
         if signature.is_token:
             return ResultVerdict(*described, Verdict.PROVED)
-        places = parts(self.devices, signature)
-        try:
-            promised = self.algebra.moved(whole, signature.local_shape, places)
-            differs = difference(self.algebra, promised, value)
-        except TooLarge:
-            differs = Mismatch("the table of its elements' indices would be too large", {})
+        _, differs = self._compared(signature, whole, value)
         if differs is None:
             return ResultVerdict(*described, Verdict.PROVED)
         name = self.main.regions[0].terminator.operands[index]
         op = first_difference(self.given.values.values(), self.partitioned.values, name)
         where = (op.name, _location(op)) if op is not None else ("", "")
         return ResultVerdict(*described, Verdict.NOT_KNOWN, differs.reason, *where)
+
+    def _compared(
+        self, signature: ValueSignature, whole: SymbolicValue, value: SymbolicValue
+    ) -> tuple[SymbolicValue | None, Mismatch | None]:
+        """What each device should have of a result, None if that is too large to compare, and how a value differs."""
+        try:
+            promised = self.algebra.moved(whole, signature.local_shape, parts(self.devices, signature))
+            return promised, difference(self.algebra, promised, value)
+        except TooLarge:
+            return None, Mismatch("the table of its elements' indices would be too large", {})
 
 
 def _all_proved(results: Sequence[ResultVerdict]) -> bool:

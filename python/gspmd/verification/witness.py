@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gspmd.runtime.dtypes import numpy_dtype
 from gspmd.verification import numbers
 from gspmd.verification.algebra import BITCAST, PIECE, PIECES
 from gspmd.verification.blocks import ANY
@@ -179,10 +180,9 @@ def _dtype(element: str) -> Any:
         return np.float64
     if element.startswith("complex<"):
         return np.complex128
-    bits = numbers.bits_of(element)
-    if bits not in (1, 8, 16, 32, 64):
+    if numbers.bits_of(element) not in (1, 8, 16, 32, 64):
         raise Uninterpreted
-    return np.bool_ if bits == 1 else np.dtype(f"{'u' if element.startswith('u') else ''}int{bits}")
+    return numpy_dtype(element)
 
 
 def _defined(table: Integers) -> Integers:
@@ -283,7 +283,7 @@ def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
     raise Uninterpreted
 
 
-_BY_WIDTH = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+_FLOATS = frozenset({"f16", "f32", "f64"})
 """Types of floats whose bits are computed."""
 
 
@@ -298,7 +298,7 @@ def _of_bits(name: str, term: Term, parts: list[Numbers]) -> Numbers:
 
 
 def _width(element: str) -> int:
-    width = numbers.bits_of(element) or (np.dtype(_BY_WIDTH[element]).itemsize * 8 if element in _BY_WIDTH else 0)
+    width = numbers.bits_of(element) or (numpy_dtype(element).itemsize * 8 if element in _FLOATS else 0)
     if width < 8:
         raise Uninterpreted
     return width
@@ -306,9 +306,9 @@ def _width(element: str) -> int:
 
 def _bits(values: Numbers, element: str) -> Integers:
     width = _width(element)
-    if element not in _BY_WIDTH:
+    if element not in _FLOATS:
         return np.asarray(values, np.int64)
-    narrow = values.astype(_BY_WIDTH[element])
+    narrow = values.astype(numpy_dtype(element))
     if not (narrow == values).all():
         raise Uninterpreted  # its bits depend on rounding
     return narrow.view(f"int{width}").astype(np.int64)
@@ -316,9 +316,9 @@ def _bits(values: Numbers, element: str) -> Integers:
 
 def _with_bits(bits: Any, element: str) -> Numbers:
     width = _width(element)
-    if element not in _BY_WIDTH:
+    if element not in _FLOATS:
         return np.asarray(numbers.wrapped(bits, element))
-    return np.asarray(bits).astype(f"int{width}").view(_BY_WIDTH[element]).astype(np.float64)
+    return np.asarray(bits).astype(f"int{width}").view(numpy_dtype(element)).astype(np.float64)
 
 
 def _converted(values: Numbers, source: str, element: str) -> Numbers:
