@@ -9,7 +9,8 @@ from pathlib import Path
 from gspmd.transforms import decide
 
 ROOT = Path(decide.__file__).resolve().parents[1]
-WEIGHTS = {"BESIDE_BYTES", "REPEATED", "SURPRISE_S"}
+WEIGHTS = {"REPEATED", "SURPRISE_S"}
+WITHOUT_TARGET = {"BESIDE_BYTES"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
     "decide/alternatives.py": {"MAX_ALTERNATIVES"},
@@ -21,9 +22,9 @@ LIMITS = {
 }
 # The planner finds a path between two shardings that are given, and says what a device may hold on the way.
 PATHS = {
-    "paths/path.py": {"PADDING"},
+    "paths/path.py": {"PADDING", "SMALL_BYTES"},
     "paths/placements.py": {"MAX_PARTS", "MAX_PLACEMENTS", "MAX_ROWS"},
-    "paths/planner.py": {"MAX_PARTS", "MAX_PLANNED_DEVICES", "SMALL_BYTES", "WORTH_MEMORY"},
+    "paths/planner.py": {"MAX_PARTS", "MAX_PLANNED_DEVICES", "WORTH_MEMORY"},
     "paths/prices.py": {"MAX_PLANNED_DEVICES", "MAX_TILES"},
     "paths/routes.py": {"MAX_ROUTED", "_NO_STEP", "_PROBE"},
     "paths/search.py": {"_DIRECT"},
@@ -52,6 +53,7 @@ def test_numbers_that_weigh_shardings_are_in_the_objective() -> None:
         for path in sorted((ROOT / folder).glob("*.py"))
     }
     assert found.pop("decide/objective.py") == WEIGHTS
+    assert set(numbers(ROOT / "machine" / "cost.py")) == WITHOUT_TARGET | {"ANYWHERE"}
     assert {name: names for name, names in found.items() if names} == LIMITS | PATHS
 
 

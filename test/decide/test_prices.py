@@ -1,8 +1,11 @@
-"""Moves priced in closed form: they send what the planner's paths send."""
+"""Reshards cost what the planner's paths take and send."""
 
 from __future__ import annotations
 
 import itertools
+import math
+import random
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -13,60 +16,93 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.objective import BYTES_ALONE
 from gspmd.transforms.decide.prices import PriceBook, never_s
 from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.paths.placements import AxisParts, Placements
 from gspmd.transforms.paths.planner import Planner
+from gspmd.transforms.paths.routes import MAX_ROUTED
 from gspmd.transforms.paths.traffic import sent_bytes
 
-Pattern = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+Pair = tuple[int, int]
 
 
-def patterns(table: Placements, sources: range, targets: range) -> list[tuple[int, int]]:
-    """A pair of placements for every way in which two can differ: dimensions and axes in any order are the same."""
-    parts = table.parts
-    renamed = list(itertools.permutations(range(len(parts.parts))))
-    found: dict[tuple[Pattern, int], tuple[int, int]] = {}
-    for source, target in itertools.product(sources, targets):
-        dims = [(parts.lists[a], parts.lists[b]) for a, b in zip(table.lists[source], table.lists[target], strict=True)]
-        left = int(table.partial[source])
-        names = []
-        for order in renamed:
-            rows = sorted((tuple(order[n] for n in a), tuple(order[n] for n in b)) for a, b in dims)
-            names.append((tuple(rows), sum(1 << order[n] for n in range(len(order)) if left >> n & 1)))
-        found.setdefault(min(names), (source, target))
+def every_pair(table: Placements) -> list[Pair]:
+    """All sources, partial ones too, with all finished targets."""
+    return list(itertools.product(range(len(table.lists)), range(table.finished)))
+
+
+def patterns(table: Placements, pairs: Iterable[Pair]) -> list[Pair]:
+    """A pair of placements for every way in which two can differ: dimensions in any order are the same."""
+    lists, found = table.parts.lists, dict[object, Pair]()
+    for source, target in pairs:
+        dims = [(lists[a], lists[b]) for a, b in zip(table.lists[source], table.lists[target], strict=True)]
+        found.setdefault((tuple(sorted(dims)), int(table.partial[source])), (source, target))
     return list(found.values())
 
 
-def differing(axes: int, rank: int, *, partial: bool) -> tuple[int, list[str]]:
-    """How many patterns there are, and those of which the price is not what the planner's path sends."""
-    mesh = Mesh(tuple((name, 2) for name in "xyz"[:axes]))
-    parts = AxisParts(mesh, ())
-    table, type_ = parts.of(rank, ()), TensorType((512,) * rank, "f32")
-    sources = range(table.finished, len(table.lists)) if partial else range(table.finished)
-    planner, prices = Planner(mesh), PriceBook(parts, BYTES_ALONE.hardware)
-    pairs, wrong = patterns(table, sources, range(table.finished)), list[str]()
-    for source, target in pairs:
-        (price,) = prices.moves(type_, table, np.array([source]), np.array([target]))[0]
-        before, after = table.sharding(source), table.sharding(target)
-        sent = sent_bytes(type_, before, planner.plan(type_, before, after).steps)
-        if price != pytest.approx(sent):
-            wrong.append(f"{_text(before)} -> {_text(after)}: {price:.0f} and not {sent:.0f} bytes")
-    return len(pairs), wrong
+def differing(
+    sizes: tuple[int, ...], shape: tuple[int, ...], target: str, pairs: list[Pair] | None = None
+) -> list[str]:
+    """The pairs of which the price in seconds or in bytes is not that of the planner's path."""
+    mesh = _mesh(*sizes)
+    hardware, parts, type_ = planned_for(target, mesh), AxisParts(mesh, ()), TensorType(shape, "f32")
+    table, planner = parts.of(len(shape), ()), Planner(mesh, hardware)
+    seconds, sent = PriceBook(parts, hardware), PriceBook(parts, BYTES_ALONE.hardware, hardware)
+    wrong = []
+    for source, goal in pairs or every_pair(table):
+        at, ends = (np.array([source]), np.array([goal])), (table.sharding(source), table.sharding(goal))
+        path = planner.plan(type_, *ends)
+        for book, made, unit in ((seconds, path.time_s, "s"), (sent, sent_bytes(type_, ends[0], path.steps), "bytes")):
+            price = book.moves(type_, table, *at)[0, 0]
+            if price != pytest.approx(made, rel=1e-9):
+                wrong.append(f"{_text(ends[0])} -> {_text(ends[1])}: {price:.6g} and not {made:.6g} {unit}")
+    return wrong
 
 
 def _text(sharding: TensorSharding) -> str:
     return f"{print_dims(sharding)} of {print_axes(sharding.unreduced, sharding.mesh)}"
 
 
-@pytest.mark.parametrize(("axes", "rank"), [(1, 3), (2, 3), (3, 2), (3, 3)])
-def test_moves_of_finished_values(axes: int, rank: int) -> None:
-    count, wrong = differing(axes, rank, partial=False)
-    assert count >= {1: 4, 2: 20, 3: 100}[axes]
+@pytest.mark.parametrize("target", ["", "tpu:v5e:4x8", "gpu:h100:8*4"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_every_way_to_change_over_two_axes(rank: int, target: str) -> None:
+    wrong = differing((8, 4), (64,) * rank, target)
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(("axes", "rank"), [(1, 3), (2, 3)])
-def test_moves_that_take_sums(axes: int, rank: int) -> None:
-    _, wrong = differing(axes, rank, partial=True)
+@pytest.mark.parametrize(
+    ("sizes", "target"), [((2, 4, 8), ""), ((2, 2, 16), ""), ((4, 2, 4), "tpu:v4:4x4x2"), ((2, 3, 5), "")], ids=str
+)
+@pytest.mark.parametrize("rank", [2, 3])
+def test_every_way_to_change_over_three_axes(sizes: tuple[int, ...], target: str, rank: int) -> None:
+    table = AxisParts(_mesh(*sizes), ()).of(rank, ())
+    wrong = differing(sizes, (math.prod(sizes),) * rank, target, patterns(table, every_pair(table)))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("target", ["", "gpu:h100:8*4"])
+@pytest.mark.parametrize("shape", [(3, 3), (100, 36), (7, 30, 4), (64, 1, 8), (5,), (2**14 + 1, 2**14)], ids=str)
+def test_values_with_padding(shape: tuple[int, ...], target: str) -> None:
+    pairs = every_pair(AxisParts(_mesh(8, 4), ()).of(len(shape), ()))
+    wrong = differing((8, 4), shape, target, random.Random(0).sample(pairs, min(len(pairs), 150)))
+    assert not wrong, "\n".join(wrong)
+
+
+def _mesh(*sizes: int) -> Mesh:
+    return Mesh(tuple(zip("xyz", sizes, strict=False)))
+
+
+def test_a_closed_form_counts_the_bytes_of_reshards_between_many_placements() -> None:
+    mesh, type_ = _mesh(2, 2, 2), TensorType((16,) * 5, "f32")
+    parts, planner = AxisParts(mesh, ()), Planner(mesh)
+    table, prices = parts.of(5, ()), PriceBook(parts, BYTES_ALONE.hardware)
+    assert len(table.lists) > MAX_ROUTED
+    wrong = []
+    for source, goal in random.Random(0).sample([pair for pair in every_pair(table) if pair[0] < table.finished], 400):
+        ends = table.sharding(source), table.sharding(goal)
+        sent = sent_bytes(type_, ends[0], planner.plan(type_, *ends).steps)
+        (price,) = prices.moves(type_, table, np.array([source]), np.array([goal]))[0]
+        if price != pytest.approx(sent):
+            wrong.append(f"{_text(ends[0])} -> {_text(ends[1])}: {price:.0f} and not {sent:.0f} bytes")
     assert not wrong, "\n".join(wrong)
 
 

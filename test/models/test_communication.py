@@ -95,21 +95,26 @@ def test_a_data_parallel_decoder_reduces_each_gradient_once_and_the_loss() -> No
 
 @pytest.mark.parametrize("recipe", ["dp", "fsdp"])
 def test_an_axis_that_nothing_is_split_over_shares_the_products_that_make_gradients(recipe: str) -> None:
-    """Devices of y have the same activations: each makes half of a gradient, which is gathered when it is reduced."""
+    """Devices of y have the same activations: each makes half of a gradient, which is gathered when it is reduced.
+
+    To scatter a half and to gather it over both axes sends what its all-reduce and a gather over y do.
+    """
     found = decoder(recipe, mesh="4x2")
     matrices = LAYERS * LAYER_MATRICES + 1
     scattered = [m for m in found if m.kind == "reduce_scatter" and len(m.shape) == 1]  # gradients of split vectors
+    reduced = [m for m in found if m.kind == "all_reduce" and len(m.shape) > 1]
     scatters = [m for m in found if m.kind == "reduce_scatter" and m not in scattered]
     halves = [m for m in found if m.kind == "all_gather" and '"y"' in m.axes and len(m.shape) > 1]
-    assert len(scatters) == len(halves) == matrices
-    assert all('"x"' in m.axes and '"y"' not in m.axes for m in scatters)
-    assert sorted(math.prod(m.shape) for m in halves) == sorted(math.prod(m.shape) for m in scatters)
+    sums = scatters + reduced
+    assert len(sums) == len(halves) == matrices
+    assert all('"x"' in m.axes and '"y"' not in m.axes for m in sums)
+    assert sorted(math.prod(m.shape) for m in halves) == sorted(math.prod(m.shape) for m in sums)
     before_use = matrices if recipe == "fsdp" else 0
     vectors = LAYERS * LAYER_VECTORS + 2
     assert kinds(found) == {
         "all_gather": matrices + before_use + len(scattered),
-        "all_reduce": vectors + 1 - len(scattered),
-        "reduce_scatter": matrices + len(scattered),
+        "all_reduce": vectors + 1 - len(scattered) + len(reduced),
+        "reduce_scatter": matrices + len(scattered) - len(reduced),
     }
     assert not [m for m in found if is_activation(m, BATCH)]
 

@@ -1,8 +1,6 @@
 """The objective: seconds on a device, of communication, arithmetic and memory traffic.
 
-With a target, these are its seconds. Without one, bytes dominate: everything else counts 3 % of its time on a typical
-device, because the times of messages and arithmetic are unknown, and because collectives may be combined or hidden
-behind compute.
+With a target, these are its seconds. Without one, bytes dominate: `BYTES_FIRST` in `transforms/machine/cost.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-
-BESIDE_BYTES = 0.03
-"""The weight of latencies, arithmetic and memory traffic without a target: only bytes are known."""
+from gspmd.transforms.machine.cost import BESIDE_BYTES, BYTES_FIRST, Hardware
 
 REPEATED = 30.0
 """The weight of the seconds of contractions that a device computes beyond its share.
@@ -33,31 +28,28 @@ class Objective:
     """The terms of the objective: seconds on `hardware`, `repeated` times those of repeated products, and surprise.
 
     With `next_step`, a result without an annotation is resharded to the sharding of the argument that it becomes in the
-    next step of a loop, which is one of its type.
+    next step of a loop, which is one of its type. Reshards take the routes that are best on `routed_for`, or else on
+    `hardware`.
     """
 
     hardware: Hardware
     repeated: float = REPEATED
     surprise_s: float = SURPRISE_S
     next_step: bool = True
+    routed_for: Hardware | None = None
 
 
 def objective_for(hardware: Hardware) -> Objective:
     """The objective for a target, or without one."""
-    if hardware != BYTES_FIRST:
-        return Objective(hardware)
-    usual = Hardware()
-    device = dataclasses.replace(
-        usual,
-        collective_latency_s=usual.collective_latency_s * BESIDE_BYTES,
-        memory_bytes_per_s=usual.memory_bytes_per_s / BESIDE_BYTES,
-        flops_per_s=usual.flops_per_s / BESIDE_BYTES,
-        name=BYTES_FIRST.name,
-    )
-    return Objective(device, REPEATED / BESIDE_BYTES)
+    return Objective(hardware, REPEATED / BESIDE_BYTES if hardware == BYTES_FIRST else REPEATED)
 
 
 BYTES_ALONE = Objective(
     Hardware(1.0, 0.0, math.inf, math.inf, "bytes alone"), repeated=0.0, surprise_s=0.0, next_step=False
 )
 """The objective under which the cost of a solution is the number of bytes that a device sends."""
+
+
+def bytes_sent(objective: Objective) -> Objective:
+    """The objective under which the cost of a solution is the bytes that a device sends on the routes of another."""
+    return dataclasses.replace(BYTES_ALONE, routed_for=objective.hardware)

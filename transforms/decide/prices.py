@@ -1,22 +1,24 @@
-"""The prices of reshards between placements: those of the best route, or a closed form.
+"""The prices of reshards between placements: those of the best routes, which the planner follows.
 
-Routes (`paths/routes.py`) are computed for up to some hundred placements. The closed form applies if bytes dominate.
-Axes that are new in the goal are sliced first, which costs only memory traffic. Sums over parts that split a dimension
-of the goal become reduce-scatters, others all-reduces. Parts that change their dimension move by all-to-alls, remaining
-parts are gathered, and if the order of parts differs, one permute comes first. For even values, this sends as many
-bytes as the paths of `paths/planner.py`. If the sharding of a dimension changes and is uneven, the planner computes the
-price.
+Routes (`paths/routes.py`) are computed for up to some hundred placements; between more, there is a closed form that
+counts only bytes. Axes that are new in the goal are sliced first, which costs only memory traffic. Sums over parts that
+split a dimension of the goal become reduce-scatters, others all-reduces. Parts that change their dimension move by
+all-to-alls, remaining parts are gathered, and if the order of parts differs, one permute comes first. If the sharding
+of a dimension changes and is uneven, the planner computes the price.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import RouteBook, Routes
+from gspmd.transforms.paths.routes import RouteBook, WirePrices
 
 _NEVER_BYTES = 1e18
 
@@ -27,51 +29,43 @@ def never_s(hardware: Hardware) -> float:
 
 
 class PriceBook:
-    """Prices of reshards on one mesh, in seconds."""
+    """Prices of reshards on one mesh, in seconds on `hardware`, along the routes that are best on `routed_for`."""
 
-    def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
+    def __init__(self, parts: AxisParts, hardware: Hardware, routed_for: Hardware | None = None) -> None:
         self.parts, self.hardware = parts, hardware
         self.never_s = never_s(hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
-        self.planner = Planner(parts.mesh, hardware)
-        self._routes = RouteBook(hardware)
-        self._wires = self._routes.wires(parts)
+        self.planner = Planner(parts.mesh, routed_for or hardware)
+        self._routes, self._wires = RouteBook(self.planner.hardware), WirePrices(parts, hardware)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
-        every = self._known.get((type_, table))
         routes = self._routes.of(table)
-        if every is None and routes is not None:
-            every = self._known[type_, table] = self._every(type_, table, routes)
-        found = self._moves(type_, table, sources, targets) if every is None else every[sources[:, None], targets]
-        return self._as_planned(found, type_, table, sources, targets)
+        if routes is None:
+            found = self._in_closed_form(type_, table, sources, targets)
+        else:
+            every = self._known.get((type_, table))
+            if every is None:
+                every = self._known[type_, table] = routes.seconds(type_, (self.hardware, self._wires))
+            found = every[sources[:, None], targets]
+        never = (table.partial[targets][None, :] & ~table.partial[sources][:, None]) != 0
+        prices: Floats = np.where(never, self.never_s, found)
+        for a, b in np.argwhere(np.isinf(prices)).tolist():
+            prices[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
+        return prices
 
-    def _every(self, type_: TensorType, table: Placements, routes: Routes) -> Floats:
-        """Seconds of all reshards of a type. On a machine with a known shape, only the routes determine them."""
-        seconds = routes.seconds(type_)
-        if not self.hardware.axes:
-            numbers = np.arange(len(table.lists))
-            seconds = np.minimum(seconds, self._moves(type_, table, numbers, numbers))
-        return np.where(np.isinf(seconds), self.never_s, seconds)
+    def _planned_s(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
+        """Seconds of the planner's path, which was chosen for other hardware if `routed_for` is given."""
+        path, (made_for, hardware) = self.planner.plan(type_, source, target), (self.planner.hardware, self.hardware)
+        if made_for == hardware:
+            return path.time_s
+        sent = [each for before, step in path.states(source) for each in step.sent(type_, before)]
+        on_wires_s, before_s = (sum(each.time_s(device) for each in sent) for device in (hardware, made_for))
+        memory_bytes = (path.time_s - before_s) * made_for.memory_bytes_per_s
+        return on_wires_s + memory_bytes / hardware.memory_bytes_per_s
 
-    def _as_planned(self, prices: Floats, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """These prices, but those of the planner if a dimension changes its axes and has padding before or after."""
-        is_planned = np.zeros(prices.shape, bool)
-        for dim, size in enumerate(type_.shape):
-            padded = size % self.parts.count != 0
-            before, after = table.lists[sources, dim][:, None], table.lists[targets, dim][None, :]
-            if padded[before].any() or padded[after].any():
-                is_planned |= (before != after) & (before != 0) & (after != 0) & (padded[before] | padded[after])
-        pairs = np.argwhere(is_planned & (prices < self.never_s)).tolist()
-        if not pairs:
-            return prices
-        planned = prices.copy()
-        for a, b in pairs:
-            source, target = table.sharding(int(sources[a])), table.sharding(int(targets[b]))
-            planned[a, b] = self.planner.plan(type_, source, target).time_s
-        return planned
-
-    def _moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+    def _in_closed_form(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """Seconds for even values; infinite if a dimension changes its axes and is uneven before or after."""
         lists, parts = table.lists, self.parts
         a, b = sources[:, None], targets[None, :]
         mask_a, mask_b = table.mask[a], table.mask[b]
@@ -121,7 +115,11 @@ class PriceBook:
         is_same = (sources[:, None] == targets[None, :]) & (sums_a == sums_b)
         memory_s = (whole + goal) / self.hardware.memory_bytes_per_s
         time_s = np.where(is_same, 0.0, time_s + memory_s)
-        return np.where((sums_b != 0) & ~is_same, self.never_s, time_s)
+        for dim, size in enumerate(type_.shape):
+            padded, left, right = size % parts.count != 0, lists[a, dim], lists[b, dim]
+            is_uneven = (left != right) & (left != 0) & (right != 0) & (padded[left] | padded[right])
+            time_s = np.where(is_uneven, math.inf, time_s)
+        return time_s
 
     def _wire_s(self, kind: str, mask: Ints, local: Floats) -> Floats:
         """Seconds of collectives over the parts in masks, for so many bytes per device."""

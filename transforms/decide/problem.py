@@ -88,7 +88,7 @@ class ProblemBuilder:
         self._given = list(values.sharding)  # by propagation; the decision replaces them later
         needs = {use.need for uses in values.needs.values() for use in uses if use.need is not None}
         self.parts = AxisParts(values.annotated.mesh, {*values.sharding, *values.results, *needs})
-        self.prices, self.tables = PriceBook(self.parts, self.objective.hardware), Tables()
+        self.prices, self.tables = PriceBook(self.parts, objective.hardware, objective.routed_for), Tables()
         strategies, sums = StrategyBook(self.parts, uneven_in(values, self.parts)), Sums(values)
         self.domains = Domains(values, self.parts, sums, strategies.fits, objective.hardware.loop_bytes, values_stay)
         self._classes = OpClasses(values, work, self.domains, sums, self.prices, strategies, objective)

@@ -42,7 +42,7 @@ def terms_of(problem: ProblemBuilder, states: list[int]) -> Terms:
     def cost(objective: Objective) -> float:
         return problem.priced_by(objective).cost(states)
 
-    only = dataclasses.replace(full, hardware=links, repeated=0.0, surprise_s=0.0, next_step=False)
+    only = dataclasses.replace(full, hardware=links, repeated=0.0, surprise_s=0.0, next_step=False, routed_for=hardware)
     communication_s = cost(only)
     arithmetic_s = cost(dataclasses.replace(only, hardware=flops))
     return Terms(

@@ -30,7 +30,7 @@ AxisMoves = tuple[tuple[Axes, int, int], ...]
 """Axes, the dimension that they leave, and the one that they join."""
 
 # With more blocks than this, over all devices of a group, no rounds are planned.
-_MAX_BLOCKS = 4096
+MAX_BLOCKS = 4096
 
 
 def free_axes(mesh: Mesh, axes: Iterable[Axis], held: Axes) -> Axes:
@@ -158,7 +158,7 @@ def _outline(
     same = [a == b for a, b in zip(before, after, strict=True)]
     block = tuple(map(_block, shape, counts, goals, same))
     held, wanted = ([_ceil(_ceil(n, c), b) for n, c, b in zip(shape, k, block, strict=True)] for k in (counts, goals))
-    if math.prod(wanted) > MAX_ROUNDS or size_of(axes) * math.prod(wanted) > _MAX_BLOCKS:
+    if math.prod(wanted) > MAX_ROUNDS or size_of(axes) * math.prod(wanted) > MAX_BLOCKS:
         return None
     ends = tuple(n if keep else _ceil(n, b) for n, b, keep in zip(shape, block, same, strict=True))
     source, target = _shards(axes, before), _shards(axes, after)

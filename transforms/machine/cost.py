@@ -86,12 +86,20 @@ class Hardware:
         return self.flops_by_element.get(element, self.flops_per_s)
 
 
-BYTES_FIRST = Hardware(collective_latency_s=3e-8, memory_bytes_per_s=3e12, name="bytes first")
+BESIDE_BYTES = 0.03
+"""The weight of latencies, arithmetic and memory traffic without a target."""
+
+_TYPICAL = Hardware()
+BYTES_FIRST = Hardware(
+    collective_latency_s=_TYPICAL.collective_latency_s * BESIDE_BYTES,
+    memory_bytes_per_s=_TYPICAL.memory_bytes_per_s / BESIDE_BYTES,
+    flops_per_s=_TYPICAL.flops_per_s / BESIDE_BYTES,
+    name="bytes first",
+)
 """The default target: an additional collective has to save the bytes that are sent in 30 ns.
 
-Only bytes are independent of the target. Other costs of a collective depend on it, and compilers often combine
-collectives or hide them behind compute. Memory traffic counts a third of its time on typical devices, for the same
-reason.
+Only bytes are independent of the target. The times of messages and arithmetic are unknown, and compilers often combine
+collectives or hide them behind compute.
 """
 
 

@@ -13,6 +13,7 @@ if bytes dominate:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gspmd.dialect.axes import Axes, Axis, size_of, starts_with
@@ -47,9 +48,7 @@ class Moves:
 
     def of(self, state: State, most_s: float) -> Iterator[Move]:
         """The moves from a state, possibly without those that take `most_s` seconds or more."""
-        pending = tuple(a for a in state[1] if a not in self.target[1])
-        if pending:
-            yield from self._reductions(state, pending)
+        yield from self._reductions(state)
         yield from self._slices(state)
         yield from self._gathers(state)
         yield from self._exchanges(state)
@@ -57,18 +56,25 @@ class Moves:
         yield from self._retilings(state, most_s)
         yield from self._blocks(state, most_s)
 
+    def to_target(self) -> list[Move]:
+        """The single moves from the source to the target."""
+        single, pending = self.single(), self.source[1] != self.target[1]
+        if single is not None:
+            return [single]
+        finds = (self._reductions,) if pending else (self._exchanges, self._permutes)
+        found = [move for find in finds for move in find(self.source) if move.after == self.target]
+        return found if found or pending else list(self._direct(self.source, self.target[0], math.inf))
+
     def through_whole(self) -> list[Move]:
         """The moves that always lead to the target: reduce, all-gather the dimensions that change, then slice."""
         state, made = self.source, list[Move]()
-        goal, left = self.target
-        pending = tuple(a for a in state[1] if a not in left)
+        goal, _ = self.target
         whole = tuple(
             shared if self._nests_both(d, size_of(shared), (size_of(a), size_of(b))) else ()
             for d, (a, b) in enumerate(zip(state[0], goal, strict=True))
             for shared in [_shared(a, b)]
         )
-        if pending:
-            made.append(next(self._reductions(state, pending)))
+        made += itertools.islice(self._reductions(state), 1)
         for find, dims in ((self._gather, whole), (self._slice, goal)):
             state = made[-1].after if made else state
             if state[0] != dims:
@@ -211,7 +217,8 @@ class Moves:
                 options.add(goal)
             for option in sorted(options - {axes}):
                 few, many = sorted((size_of(axes), size_of(option)))
-                if few == many or (option != goal and self._nests(d, few, many)):
+                is_cut = starts_with(axes, option) or starts_with(option, axes)
+                if few == many or ((is_cut or option != goal) and self._nests(d, few, many)):
                     continue
                 after = (*dims[:d], option, *dims[d + 1 :])
                 yield from self._direct((dims, unreduced), after, most_s)
@@ -284,10 +291,12 @@ class Moves:
                         found.add(tuple((*mine, *missing) if d == home else mine for d, mine in enumerate(filled)))
         return found
 
-    def _reductions(self, state: State, pending: Axes) -> Iterator[Move]:
+    def _reductions(self, state: State) -> Iterator[Move]:
         dims, unreduced = state
-        goal = self.target[0]
-        left = tuple(a for a in unreduced if a not in pending)
+        goal, left = self.target
+        pending, left = tuple(a for a in unreduced if a not in left), tuple(a for a in unreduced if a in left)
+        if not pending:
+            return
         time_s = self.prices.time("all_reduce", dims, dims, size_of(pending), pending)
         yield Move(time_s, (dims, left), "all_reduce", axes=pending)
         for d, axes in enumerate(goal):

@@ -8,9 +8,11 @@ For example, `f32[8,4] [{"x"}, {}] -> [{}, {"x"}]` over x=4 is a path of one ste
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes
+from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.blocks import AxisMoves, Dims
 from gspmd.transforms.exchange.step import ReshardStep
 
@@ -27,6 +29,12 @@ class Path:
     peak_bytes: float = 0.0
     complete: bool = True
 
+    def states(self, source: TensorSharding) -> Iterator[tuple[TensorSharding, ReshardStep]]:
+        """Every step, with the sharding before it."""
+        for step in self.steps:
+            yield source, step
+            source = step.after
+
 
 @dataclasses.dataclass(slots=True)
 class MoveBudget:
@@ -41,6 +49,9 @@ class MoveBudget:
 
 PADDING = 1.5
 """The memory of a device during a reshard, relative to the larger of source and target, with room for padding."""
+
+SMALL_BYTES = 2**20
+"""A device may always hold this many bytes of a value during a reshard."""
 
 State = tuple[Dims, Axes]
 """The axes of every dimension, and the partial axes."""

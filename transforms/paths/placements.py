@@ -239,7 +239,7 @@ class Placements:
     """The placements of one rank: `lists[n, d]` is the list of dimension d, `partial[n]` the partial axes, as bits.
 
     `mask` are the parts that split dimensions, `where[n, part]` the dimension of a part, -1 for none; `count` the
-    shards. Finished ones come first, `finished` of them; the first splits nothing.
+    shards. Finished ones come first, `finished` of them; the first splits nothing. `manual` are parts of manual axes.
     """
 
     def __init__(self, parts: AxisParts, rank: int, manual: Axes) -> None:
@@ -247,8 +247,8 @@ class Placements:
         self._form = replicated(parts.mesh, rank)
         free = {n for n, axes in enumerate(parts.axes) if not overlap(axes, manual)}
         choices = [[each for each in parts.on_dimension(rank, dim) if each in free] for dim in range(rank)]
-        closed = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
-        sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & closed]
+        self.manual = sum(1 << n for n, part in enumerate(parts.parts) if overlap([part], manual))
+        sums = [(each, parts.excluded_by(each)) for each in parts.sums if not each & self.manual]
         rows, masks = parts.all_rows(choices) or parts.found_rows(rank, free)
         may_be_open = _open_sums(masks, sums)
         if len(rows) + np.count_nonzero(may_be_open) > MAX_ROWS:

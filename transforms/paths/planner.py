@@ -18,19 +18,16 @@ Source: arXiv 2105.04663, section 4.5 (resharding), generalised to a search; the
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 
-import numpy as np
-
-from gspmd.dialect.axes import is_within
+from gspmd.dialect.axes import Axis, is_within
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
-from gspmd.transforms.paths.path import PADDING, MoveBudget, Path
+from gspmd.transforms.paths.path import PADDING, SMALL_BYTES, MoveBudget, Path
 from gspmd.transforms.paths.placements import AxisParts
 from gspmd.transforms.paths.prices import Prices
 from gspmd.transforms.paths.routes import RouteBook
@@ -45,9 +42,6 @@ MAX_PARTS = 6
 # If latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
 # same bytes. These are searched for among no more devices than this.
 MAX_PLANNED_DEVICES = 64
-
-# A device may always hold this many bytes of a value during a reshard.
-SMALL_BYTES = 2**20
 
 # A path that needs more than that, and more than `PADDING` times source and target, must be this many times
 # faster to be used.
@@ -79,6 +73,7 @@ class Planner:
         self.moves_tried = 0
         self._memo: dict[_Question, Path] = {}
         self._routes = RouteBook(self.hardware)
+        self._parts: dict[frozenset[Axis], AxisParts] = {}
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target.
@@ -93,36 +88,46 @@ class Planner:
         found = self._memo.get(key)
         if found is None:
             budget = MoveBudget(self.max_moves)
-            found = self._search(type_, source, target, budget)
+            found = self._along_route(type_, source, target, budget) or self._search(type_, source, target, budget)
             self.moves_tried += self.max_moves - budget.left
             if budget.used_up:
                 found = dataclasses.replace(found, complete=False)
-            if found.steps and not self.max_temporary_bytes:
-                found = self._along_route(type_, source, target, found)
             self._memo[key] = found
         return found
 
-    @functools.cached_property
-    def _parts(self) -> AxisParts:
-        return AxisParts(self.mesh, ())
-
-    def _along_route(self, type_: TensorType, source: TensorSharding, target: TensorSharding, found: Path) -> Path:
-        """A path through states that the search excludes, because they lead away from the target; else `found`."""
-        if self._parts.is_limited or not {*source.used_axes(), *target.used_axes()}.issubset(self._parts.parts):
-            return found
-        table = self._parts.of(len(type_.shape), source.manual)
+    def _along_route(
+        self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
+    ) -> Path | None:
+        """The best route between placements of few axis parts; None if there is none."""
+        parts = self._parts_of(source, target)
+        if self.max_temporary_bytes or parts.is_limited:
+            return None
+        table = parts.of(len(type_.shape), source.manual)
         routes, ends = self._routes.of(table), [table.number(sharding) for sharding in (source, target)]
-        if routes is None or not table.is_even(type_.shape, np.array(ends)).all():
-            return found
-        stops = [table.sharding(number) for number in routes.stops(type_, *ends)]
-        if len(stops) == 2:
-            return found
-        parts = [self.plan(type_, a, b) for a, b in itertools.pairwise(stops)]
-        time_s, prices = sum(part.time_s for part in parts), Prices(type_, source, self.hardware)
-        if time_s >= found.time_s - self.hardware.collective_latency_s:  # nearly equal: prefer the usual steps
-            return found
-        held = [*(part.peak_bytes for part in parts), *(prices.local_bytes(stop.dim_axes()) for stop in stops[1:-1])]
-        return Path(tuple(step for part in parts for step in part.steps), time_s, max(held))
+        stops = [] if routes is None else [table.sharding(number) for number in routes.stops(type_, *ends)]
+        paths = [self._one_step(type_, a, b, budget) for a, b in itertools.pairwise(stops)]
+        if not paths or None in paths:
+            return None
+        made = [path for path in paths if path is not None]
+        prices = Prices(type_, source, self.hardware)
+        held = [*(path.peak_bytes for path in made), *(prices.local_bytes(stop.dim_axes()) for stop in stops[1:-1])]
+        return Path(tuple(step for path in made for step in path.steps), sum(path.time_s for path in made), max(held))
+
+    def _parts_of(self, *ends: TensorSharding) -> AxisParts:
+        """The parts into which two shardings cut the axes of the mesh."""
+        listed = [axes for sharding in ends for axes in (*sharding.dim_axes(), sharding.unreduced)]
+        cut = frozenset(axis for axes in listed for axis in axes if not self.mesh.is_full(axis))
+        found = self._parts.get(cut)
+        if found is None:
+            found = self._parts[cut] = AxisParts(self.mesh, ends if cut else ())
+        return found
+
+    def _one_step(
+        self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
+    ) -> Path | None:
+        """A single step of a route."""
+        prices = Prices(type_, source, self.hardware)
+        return Search(prices, source, target, common_cuts(source, target), budget).one_step()
 
     def nearest(
         self, type_: TensorType, sources: tuple[TensorSharding, ...], target: TensorSharding

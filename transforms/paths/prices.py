@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gspmd.dialect.axes import Axes, canonical, size_of, starts_with
+from gspmd.dialect.axes import Axes, canonical, is_within, size_of, starts_with
 from gspmd.dialect.sharding import TensorSharding, local_shape
 from gspmd.transforms.exchange.blocks import Dims, least_sent
 from gspmd.transforms.exchange.direct import changed_dims, direct_exchange
@@ -46,12 +46,20 @@ class Prices:
         """Bytes of so many elements."""
         return self._element_bytes * elements
 
+    def _padded_bytes(self, before: Dims, after: Dims) -> float:
+        """The bytes of a shard, padded to a multiple of the shard after a step in dimensions that get finer."""
+        sides = zip(local_shape(self.shape, before), local_shape(self.shape, after), before, after, strict=True)
+        growth = ((n, m, size_of(b) // size_of(a) if starts_with(b, a) else 1) for n, m, a, b in sides)
+        return self._element_bytes * math.prod(n if grown == 1 else m * grown for n, m, grown in growth)
+
     def time(self, kind: str, before: Dims, after: Dims, devices: int, axes: Axes = ()) -> float:
         """Seconds of a collective over `axes`, or, without a kind, of local work."""
         held = self.local_bytes(before)
         memory = (held + self.local_bytes(after)) / self.hardware.memory_bytes_per_s
         if not kind:
             return memory
+        if kind in ("all_to_all", "reduce_scatter"):
+            held = self._padded_bytes(before, after)
         key = kind, held, devices, axes
         wire = self._wire.get(key)
         if wire is None:
@@ -65,10 +73,9 @@ class Prices:
         return self.time("all_gather", before, after, size_of(axes), axes)
 
     def interleaving(self, gathered: Dims, goal: Dims) -> float:
-        """Seconds to reorder gathered shards that are not contiguous in memory."""
-        last = max((d for d, axes in enumerate(gathered) if axes), default=0)
-        before = math.prod(local_shape(self.shape, goal)[:last])
-        return 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s if before > 1 else 0.0
+        """Seconds of the transpose that puts shards in order which are gathered in several dimensions."""
+        is_ordered = sum(1 for axes in gathered if axes) < 2
+        return 0.0 if is_ordered else 2 * self.local_bytes(goal) / self.hardware.memory_bytes_per_s
 
     def realigning(self, source: int, target: int, dims: Dims, after: Dims) -> float:
         """Seconds to move the results of an all-to-all to the boundaries of even tiles.
@@ -95,7 +102,8 @@ class Prices:
         asked = self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)
         alone_s, least = self.time("", before, after, 1), least_sent(*asked)
         changed = changed_dims(old, new)
-        over = tuple(axis for dim in changed for axis in (*old[dim], *new[dim]))
+        both = {axis for dim in changed for axis in (*old[dim], *new[dim])}
+        over = tuple(sorted(axis for axis in both if not any(is_within(axis, [other]) for other in both - {axis})))
         # If a dimension gets finer or coarser tiles, they move to neighbors; over other axes they move anywhere.
         is_near = all(starts_with(old[dim], new[dim]) or starts_with(new[dim], old[dim]) for dim in changed)
         reach = 1 if is_near and len(changed) == 1 else ANYWHERE

@@ -103,6 +103,11 @@ class Search:
             self.budget.left -= _DIRECT * (self.moves.priced_directly - directly)
         return self._given_up(came, best, most_bytes, most_s) if queue else None
 
+    def one_step(self) -> Path | None:
+        """The fastest single move to the target; None if there is none."""
+        best = min(self.moves.to_target(), key=lambda move: move.time_s, default=None)
+        return None if best is None else Path((self._step(best),), best.time_s, self._peak(best))
+
     def _ahead_s(self, state: State) -> float:
         """A lower bound of the seconds from a state to the target: one collective that sends the missing bytes."""
         hardware = self.prices.hardware
