@@ -118,7 +118,7 @@ def test_no_state_of_a_better_solution_is_taken_out(seed: int, monkeypatch: pyte
     """Even if all that seem too dear are taken out as early as may be. Where they are measured by the bound that the
     same pass has found, instead of the one before, the last four seeds go wrong.
     """
-    for name, value in (("MAX_REMAINING", 1.0), ("READ_EVERY", 1), ("MAX_AVERAGE_STATES", 1.0)):
+    for name, value in (("FIRST_READ", 1), ("MAX_AVERAGE_STATES", 1.0)):
         monkeypatch.setattr(solver, name, value)
     rng, problem = np.random.default_rng(seed), Problem(Tables())
     for _ in range(7):

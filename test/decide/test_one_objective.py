@@ -15,7 +15,7 @@ WITHOUT_TARGET = {"BESIDE_BYTES"}
 LIMITS = {
     "decide/alternatives.py": {"MAX_ALTERNATIVES"},
     "decide/prices.py": {"_NEVER_BYTES"},
-    "decide/solver.py": {"GAP", "READ_EVERY", "MAX_AVERAGE_STATES", "MAX_REMAINING", "MAX_STATES"},
+    "decide/solver.py": {"GAP", "FIRST_READ", "MAX_AVERAGE_STATES", "MAX_STATES"},
     "decide/tables.py": {"_MAX_SUMS"},
     "decide/strategies.py": {"MAX_STRATEGIES"},
     "propagate/derivation.py": {"_ANNOTATED", "_NEVER"},

@@ -283,12 +283,12 @@ module @shared_products {
 // -----
 
 // What weights become lies as they do. Devices share the update: to scatter the sum and to gather the result sends what
-// the whole sum does. Rows are gathered in the order in which they are in memory.
+// the whole sum does.
 
 // CHECK-LABEL: @gradient
 // CHECK: -> (tensor<512x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
 // CHECK: stablehlo.dot_general {{.*}}unreduced={"x"}
-// CHECK: stablehlo.subtract {{.*}}gspmd.runs = #sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>, <@mesh, [{"x"}, {}]>, <@mesh, [{"x"}, {}]>]>
+// CHECK: stablehlo.subtract {{.*}}gspmd.runs = #sdy.sharding_per_value<[<@mesh, [{}, {"x"}]>, <@mesh, [{}, {"x"}]>, <@mesh, [{}, {"x"}]>]>
 // CHECK: return
 module @gradient {
   sdy.mesh @mesh = <["x"=4]>

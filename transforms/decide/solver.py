@@ -2,7 +2,9 @@
 
 Variables with at most two neighbors are eliminated exactly. For the rest, messages between neighbors raise a lower
 bound, and solutions are read from them: sequential tree-reweighted message passing (Kolmogorov, Convergent
-Tree-Reweighted Message Passing for Energy Minimization, 2006). Variables are processed in program order. The best
+Tree-Reweighted Message Passing for Energy Minimization, 2006). Variables are processed in program order. Messages drift
+in one direction for many rounds, so rounds start from extrapolated messages: with Nesterov's momentum, which is lost
+when the bound falls (O'Donoghue and Candes, Adaptive Restart for Accelerated Gradient Schemes, 2015). The best
 combination of the solutions read is found exactly: most variables have one state in all of them, and the others few.
 """
 
@@ -12,29 +14,21 @@ import dataclasses
 import heapq
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from gspmd.transforms.decide.tables import Tables
-from gspmd.transforms.paths.placements import Floats, Ints
+from gspmd.transforms.paths.placements import Bools, Floats, Ints
 
 GAP = 1e-3
 """The relative gap at which the search stops."""
 
-READ_EVERY = 3
-"""The rounds of messages before the first solution is read.
-
-The next solution is read after half as many rounds as there were so far, because reading takes time, too.
-"""
+FIRST_READ = 3
+"""The rounds of messages before the first solution is read; each next one is read after twice as many rounds."""
 
 MAX_AVERAGE_STATES = 2.0
 """The average number of states per variable for which the best solution is found exactly without taking longer."""
-
-MAX_REMAINING = 0.5
-"""The search continues without excluded states if at most this fraction remains.
-
-Their removal takes about as long as a round.
-"""
 
 MAX_STATES = 1 << 14
 """The largest number of states of two variables that are merged, which bounds the size of tables."""
@@ -100,16 +94,7 @@ def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
     core = rest.remaining()
     if not core:
         return rest.solution({}, 0.0, 0.0)
-    messages = _Messages(rest, core)
-    states, cost, bound, left = messages.run(passes, patience, rest.constant)
-    if left > 0:
-        smaller, kept = messages.without_excluded_states(rest.constant)
-        inner = solve(smaller, left, patience)
-        bound = max(bound, min(cost, inner.bound - rest.constant))
-        if inner.cost - rest.constant < cost:
-            states = [int(each[state]) for each, state in zip(kept, inner.states, strict=True)]
-            cost = inner.cost - rest.constant
-    return rest.solution(dict(zip(core, states, strict=True)), cost, bound)
+    return rest.solution(*_Messages(rest, core).run(passes, patience, rest.constant))
 
 
 class _Elimination:
@@ -248,82 +233,109 @@ class _Elimination:
         return Solution([states[v] for v in range(len(self.sizes))], cost, min(bound, cost))
 
 
+class _Edge(NamedTuple):
+    """Two neighbors, an earlier and a later variable, and the rows with the messages to each of them.
+
+    Each table has the states of the variable that sends as rows.
+    """
+
+    a: int
+    b: int
+    row_a: int
+    row_b: int
+    from_a: Floats
+    from_b: Floats
+
+
 class _Messages:
     """Message passing among the remaining variables.
 
-    `rows[n]` are the costs of a variable's states and, one row each, the messages from its neighbors.
+    `rows[n]` are the costs of a variable's states and, one row each, the messages from its neighbors. `kept[n]` are the
+    numbers of these states: those that the bound excludes from any better solution are removed.
     """
 
     def __init__(self, rest: _Elimination, core: list[int]) -> None:
         number = {v: n for n, v in enumerate(core)}
-        tables = self.tables = rest.tables
-        self.rows: list[Floats] = []
-        self._beyond: list[Floats] = []  # by variable: the cost of each state above the previous bound
-        self._few = MAX_AVERAGE_STATES  # the average number of states that variables may keep
-        self._most = math.inf  # an upper bound of these costs in a better solution
-        for v in core:
-            rows = np.zeros((len(rest.neighbors[v]) + 1, rest.sizes[v]))
+        tables, self.core, self._tables = rest.tables, core, rest.tables
+        self.kept: list[Ints] = [np.arange(rest.sizes[v]) for v in core]
+        rows = [np.zeros((len(rest.neighbors[v]) + 1, rest.sizes[v])) for v in core]
+        used, edges = [1] * len(core), list[_Edge]()
+        for a, v in enumerate(core):
             if (unary := rest.unary[v]) is not None:
-                rows[0] = tables[unary]
-            self.rows.append(rows)
-        # By variable, for earlier and later neighbors: the neighbor, the costs of pairs with the neighbor's states as
-        # rows, the row with the messages from the neighbor, and the row with the messages to it.
-        self.before: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in core]
-        self.after: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in core]
-        used = [1] * len(core)
-        for v in core:
-            a = number[v]
+                rows[a][0] = tables[unary]
             for w in rest.neighbors[v]:
                 b = number[w]
                 if a < b:
-                    here, there = self.rows[a][used[a]], self.rows[b][used[b]]
+                    edges.append(_Edge(a, b, used[a], used[b], tables[rest.table(v, w)], tables[rest.table(w, v)]))
                     used[a], used[b] = used[a] + 1, used[b] + 1
-                    self.after[a].append((b, tables[rest.table(w, v)], here, there))
-                    self.before[b].append((a, tables[rest.table(v, w)], there, here))
+        self._costs: list[Floats] = []  # of each state in the last backward pass, from the last variable to the first
+        self._few = MAX_AVERAGE_STATES  # the average number of states that variables may keep
+        self._link(edges, rows, rows)
         self.weight = [1.0 / max(len(b), len(a), 1) for b, a in zip(self.before, self.after, strict=True)]
 
-    def run(self, passes: int, patience: int, constant: float) -> tuple[list[int], float, float, int]:
-        """The best solution of the core, its cost and lower bound; `constant` is the cost of the rest.
+    def _link(self, edges: list[_Edge], rows: list[Floats], earlier: list[Floats]) -> None:
+        """Store rows, and those after the previous round, contiguously."""
+        self._edges = edges
+        self._every_row, self._earlier = (np.concatenate([each.ravel() for each in all_]) for all_ in (rows, earlier))
+        ends = np.cumsum([each.size for each in rows])[:-1]
+        self.rows: list[Floats] = [
+            part.reshape(each.shape) for part, each in zip(np.split(self._every_row, ends), rows, strict=True)
+        ]
+        # By variable, for earlier and later neighbors: the neighbor, the costs of pairs with the neighbor's states as
+        # rows, the row with the messages from the neighbor, and the row with the messages to it.
+        self.before: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in rows]
+        self.after: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in rows]
+        for edge in edges:
+            to_a, to_b = self.rows[edge.a][edge.row_a], self.rows[edge.b][edge.row_b]
+            self.after[edge.a].append((edge.b, edge.from_b, to_a, to_b))
+            self.before[edge.b].append((edge.a, edge.from_a, to_b, to_a))
 
-        Also the number of remaining rounds, if most states turn out to be too expensive for any better solution.
-        """
-        best, least, bound, next_read, in_vain = self._read(forward=True), math.inf, -math.inf, READ_EVERY, 0
-        bound_before = bound
+    def run(self, passes: int, patience: int, constant: float) -> tuple[dict[int, int], float, float]:
+        """The best solution of the core, its cost and lower bound; `constant` is the cost of the rest."""
+        best, least, next_read, in_vain, momentum = self._read(forward=True), math.inf, FIRST_READ, 0, 0
+        bound = bound_before = now = -math.inf
         for number in range(1, passes + 1):
             is_read = number == min(next_read, passes)
+            # Costs above the bound are known only after a round without extrapolation.
+            self._extrapolate(0 if is_read else momentum)
             self._forward()
             found = [best, self._read(forward=False)] if is_read else []
-            before, (bound, self._beyond) = bound, self._backward()
-            if not is_read:
-                continue
-            next_read += max(READ_EVERY, number // 2)
-            found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
-            is_closer = least < found_before or bound - bound_before > GAP * (bound + constant)
-            in_vain, bound_before = 0 if is_closer else in_vain + 1, bound
-            if least <= max(bound + GAP * (bound + constant), before + width):
-                return best, least, max(bound, min(least, before + width)), 0
-            self._most = least - before
-            cheap = sum(int(np.count_nonzero(more <= self._most)) for more in self._beyond)
-            if in_vain == patience:
+            before, now = now, self._backward()
+            momentum, bound = 0 if now < before else momentum + 1, max(bound, now)
+            if is_read:
+                next_read = 2 * number
+                found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
+                bound = max(bound, min(least, before + width))
+                is_closer = least < found_before or bound - bound_before > GAP * (bound + constant)
+                in_vain, bound_before = 0 if is_closer else in_vain + 1, bound
+            if least <= bound + GAP * (bound + constant) or in_vain == patience:
                 break
-            if cheap <= MAX_REMAINING * sum(map(len, self._beyond)):
-                return best, least, bound, passes - number
-        return best, least, bound, 0
+            if is_read:
+                best = self._exclude(least - before, best)
+        return {v: int(kept[state]) for v, kept, state in zip(self.core, self.kept, best, strict=True)}, least, bound
 
-    def without_excluded_states(self, constant: float) -> tuple[Problem, list[Ints]]:
-        """The problem without the states that the bound excludes from any better solution.
+    def _exclude(self, most: float, best: list[int]) -> list[int]:
+        """Remove the states that cost more than `most` above the bound; returns the solution with the new numbers."""
+        kept = [_marked(costs <= most, state) for costs, state in zip(self._beyond(), best, strict=True)]
+        self.kept = [numbers[states] for numbers, states in zip(self.kept, kept, strict=True)]
+        parts = np.split(self._earlier, np.cumsum([each.size for each in self.rows])[:-1])
+        earlier = [part.reshape(rows.shape)[:, s] for part, rows, s in zip(parts, self.rows, kept, strict=True)]
+        edges = [
+            edge._replace(
+                from_a=edge.from_a[kept[edge.a][:, None], kept[edge.b]],
+                from_b=edge.from_b[kept[edge.b][:, None], kept[edge.a]],
+            )
+            for edge in self._edges
+        ]
+        self._link(edges, [rows[:, states] for rows, states in zip(self.rows, kept, strict=True)], earlier)
+        return [int(np.searchsorted(states, state)) for states, state in zip(kept, best, strict=True)]
 
-        Also the states that are kept. Costs include the messages, so that none has to be sent again.
-        """
-        smaller, made = Problem(self.tables, constant=constant), self.tables.new
-        kept = [np.nonzero(more <= self._most)[0] for more in self._beyond]
-        for n, states in enumerate(kept):
-            smaller.add(smaller.variable(len(states)), made(self.rows[n].sum(axis=0)[states]))
-        for n, after in enumerate(self.after):
-            for u, table, here, there in after:
-                costs = table - here - there[:, None]
-                smaller.join(n, u, made(costs[kept[u][:, None], kept[n]].T))
-        return smaller, kept
+    def _extrapolate(self, momentum: int) -> None:
+        """Move messages on in the direction of the previous round, after so many rounds with a rising bound."""
+        drift = self._every_row - self._earlier
+        np.copyto(self._earlier, self._every_row)
+        if momentum > 1:
+            self._every_row += (momentum - 1) / (momentum + 2) * drift
 
     def _forward(self) -> None:
         reduce = np.minimum.reduce
@@ -335,27 +347,21 @@ class _Messages:
                 for _, table, here, there in after:
                     reduce(table + (share - here), axis=1, out=there)
 
-    def _backward(self) -> tuple[float, list[Floats]]:
-        """The backward pass; returns the lower bound, and the cost of each state above it.
-
-        These costs are above the bound before these messages; above the new bound they may be overestimates.
-        """
+    def _backward(self) -> float:
+        """The backward pass; returns the lower bound: the cost of each chain of variables at its first one."""
         bound = 0.0
-        beyond: list[Floats] = []
         reduce, add = np.minimum.reduce, np.add.reduce
+        self._costs.clear()
         for rows, before, weight in zip(reversed(self.rows), reversed(self.before), reversed(self.weight), strict=True):
-            more = add(rows, 0)
-            least = reduce(more)
-            bound += least
-            more -= least
-            beyond.append(more)
-            share = more * weight
+            costs = add(rows, 0)
+            self._costs.append(costs)
+            begin = 1.0 - weight * len(before)  # the share of chains that begin here
+            if begin:
+                bound += begin * float(reduce(costs))
+            share = costs * weight
             for _, table, here, there in before:
                 reduce(table + (share - here), axis=1, out=there)
-                least = reduce(there)
-                there -= least
-                bound += least
-        return float(bound), beyond[::-1]
+        return bound
 
     def _read(self, forward: bool) -> list[int]:
         """Read a solution: each state is the best for the neighbors already read and the messages of the others.
@@ -374,19 +380,24 @@ class _Messages:
             states[n] = int(costs.argmin())
         return states
 
+    def _beyond(self) -> list[Floats]:
+        """By variable, the cost of each state above the bound before the last backward pass.
+
+        These costs may be overestimates above the bound after it.
+        """
+        return [costs - costs.min() for costs in reversed(self._costs)]
+
     def _best_of_few(self, solutions: list[list[int]]) -> tuple[list[int], float, float]:
         """The best combination of the states of some solutions and the states with the least cost above the bound.
 
         Also its cost, and the cost above the bound up to which all solutions were compared.
         """
-        beyond = self._beyond
+        beyond = self._beyond()
         listed = np.sort(np.concatenate(beyond))
         while True:
             width = float(listed[min(int(self._few * len(beyond)), len(listed) - 1)]) if self._few > 1 else 0.0
-            kept = [
-                np.union1d(np.nonzero(more < width)[0], s)
-                for more, s in zip(beyond, np.array(solutions).T, strict=True)
-            ]
+            read = np.array(solutions).T
+            kept = [_marked(costs < width, states) for costs, states in zip(beyond, read, strict=True)]
             found = self._best_of(kept)
             if found is not None:
                 self._few = min(2 * self._few, MAX_AVERAGE_STATES)
@@ -399,8 +410,8 @@ class _Messages:
 
     def _best_of(self, kept: list[Ints]) -> list[int] | None:
         """The best solution with these states; None if that takes too long."""
-        smaller = Problem(self.tables)
-        made = self.tables.new
+        smaller = Problem(self._tables)
+        made = self._tables.new
         values = [smaller.variable(len(states)) for states in kept]
         for n, after in enumerate(self.after):
             smaller.add(n, made(self.rows[n][0][kept[n]]))
@@ -418,3 +429,9 @@ class _Messages:
         for n, rows in enumerate(self.rows):
             total += rows[0][states[n]] + sum(table[states[u], states[n]] for u, table, _, _ in self.after[n])
         return float(total)
+
+
+def _marked(marks: Bools, more: int | Ints) -> Ints:
+    """The numbers of all marks, after these are marked, too."""
+    marks[more] = True
+    return np.flatnonzero(marks)
