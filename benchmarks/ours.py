@@ -23,13 +23,16 @@ _PHASES = {
 }
 
 
-def run(program: Program, want_traffic: bool, target: str = "") -> Run:
+def run(program: Program, want_traffic: bool, target: str = "", effort: str = "default") -> Run:
     """Partition once. `parse` is the rest of the call: a new context and reading the text."""
     seconds: dict[Stage, float] = {Stage("parse", None): 0.0}
     clock = Clock()
     started = time.perf_counter()
     result = partition(
-        program.sdy, target=target, on_stage=lambda name, s: seconds.update({Stage(name, _PHASES.get(name)): s})
+        program.sdy,
+        target=target,
+        options={"effort": effort},
+        on_stage=lambda name, s: seconds.update({Stage(name, _PHASES.get(name)): s}),
     )
     total = time.perf_counter() - started
     seconds[Stage("parse", None)] = total - sum(seconds.values())

@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse
 
-from gspmd.transforms.decide import solver
+from gspmd.transforms.decide import DEFAULT, PASSES, solver
 from gspmd.transforms.decide.solver import Problem, Solution, solve
 from gspmd.transforms.decide.tables import Tables
 
@@ -154,6 +154,7 @@ def test_the_search_goes_on_while_its_bound_rises(seed: int) -> None:
     found = solve(problem)
     check(problem, found)
     assert found.gap < solver.GAP
+    assert solve(problem, *PASSES[DEFAULT]).cost <= (1 + solver.GAP) * found.cost
 
 
 def test_equal_problems_have_equal_solutions() -> None:

@@ -38,7 +38,7 @@ from gspmd.transforms.decide.joined_slices import join_slices
 from gspmd.transforms.decide.layout import is_open, laid_out
 from gspmd.transforms.decide.objective import objective_for
 from gspmd.transforms.decide.problem import ProblemBuilder
-from gspmd.transforms.decide.solver import Solution, solve
+from gspmd.transforms.decide.solver import GAP, Solution, solve
 from gspmd.transforms.decide.value_table import ChangedValue, ValueTable
 from gspmd.transforms.decide.work import WorkBook
 from gspmd.transforms.decide.write import write
@@ -56,7 +56,7 @@ __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, EXHAUSTIVE = "fast", "default", "most"
 PASSES = {FAST: (6, 3), DEFAULT: (100, 3), EXHAUSTIVE: (1000, 1000)}
-"""By effort: the limits on rounds of messages, and on solutions read without an improvement, while there is a gap."""
+"""By effort: the limits on rounds of messages, and on reads in a row without a better solution, while there is a gap."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +105,13 @@ class Decided:
     changed: tuple[ChangedValue, ...]
     solution: Solution
     problem: ProblemBuilder
+
+    def gap(self) -> float:
+        """An upper bound of the relative distance from the optimum, which may take more rounds than the solution."""
+        found, bound = self.solution, self.solution.bound
+        if found.gap > GAP:
+            bound = max(bound, solve(self.problem.problem).bound)
+        return dataclasses.replace(found, bound=min(found.cost, bound)).gap
 
 
 def decide(

@@ -84,10 +84,10 @@ class Solution:
         return (self.cost - self.bound) / self.bound if self.bound > 0 else 0.0
 
 
-def solve(problem: Problem, passes: int = 100, patience: int = 3) -> Solution:
-    """The best solution found within `passes` rounds of messages.
+def solve(problem: Problem, passes: int = 100, patience: int = 100) -> Solution:
+    """The best solution found within `passes` rounds of messages, and its bound.
 
-    Stops early after `patience` reads that neither find a better solution nor raise the bound by GAP.
+    Stops early after `patience` reads in a row without a better solution; the bound may need more rounds than that.
     """
     rest = _Elimination(problem)
     rest.eliminate()
@@ -293,7 +293,7 @@ class _Messages:
     def run(self, passes: int, patience: int, constant: float) -> tuple[dict[int, int], float, float]:
         """The best solution of the core, its cost and lower bound; `constant` is the cost of the rest."""
         best, least, next_read, in_vain, momentum = self._read(forward=True), math.inf, FIRST_READ, 0, 0
-        bound = bound_before = now = -math.inf
+        bound = now = -math.inf
         for number in range(1, passes + 1):
             is_read = number == min(next_read, passes)
             # Costs above the bound are known only after a round without extrapolation.
@@ -306,8 +306,7 @@ class _Messages:
                 next_read = 2 * number
                 found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
                 bound = max(bound, min(least, before + width))
-                is_closer = least < found_before or bound - bound_before > GAP * (bound + constant)
-                in_vain, bound_before = 0 if is_closer else in_vain + 1, bound
+                in_vain = 0 if least < found_before else in_vain + 1
             if least <= bound + GAP * (bound + constant) or in_vain == patience:
                 break
             if is_read:

@@ -121,7 +121,7 @@ class Explanation:
             )
             write_module(top, module)
             module.operation.verify()
-        return found, Partitioned(module), refined, terms, decided.solution.gap
+        return found, Partitioned(module), refined, terms, decided.gap()
 
     def _refined(self, refinement: ChangedValue) -> RefinedValue:
         explainer, place = self.explainer, place_of(refinement.op.location)
