@@ -1,6 +1,6 @@
 """How fast partitioning is and what the result sends, beside XLA's and Shardy's partitioners in the same process.
 
-Usage: `python benchmarks/partitioner.py [--layers 12,48] [--devices 8,4096] [--runs 5] [--effort fast] [--quick] [--json FILE]`.
+Usage: `python benchmarks/partitioner.py [--layers 12,48] [--devices 8,4096] [--runs 5] [--effort fast] [--json FILE]`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ __all__ = ["ChangedValue", "Decide", "Decided", "PlanningPass", "decide"]
 WHERE_TAKEN, BIND = "where-taken", "bind"
 FAST, DEFAULT, EXHAUSTIVE = "fast", "default", "most"
 PASSES = {FAST: (6, 3), DEFAULT: (100, 3), EXHAUSTIVE: (1000, 1000)}
-"""By effort: the limits on rounds of messages, and on reads in a row without a better solution, while there is a gap."""
+"""By effort: the limits on rounds of messages, and on reads in a row without a better solution."""
 
 
 @dataclasses.dataclass(frozen=True)
