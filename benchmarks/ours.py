@@ -10,7 +10,7 @@ from traffic import of_stablehlo
 
 from gspmd.api import partition
 
-NAME = "gspmd"
+NAME, FAST = "gspmd", "gspmd fast"
 _PHASES = {
     "gspmd-propagate": PROPAGATE,
     "gspmd-decide": PARTITION,

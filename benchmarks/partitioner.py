@@ -1,6 +1,7 @@
 """How fast partitioning is and what the result sends, beside XLA's and Shardy's partitioners in the same process.
 
-Usage: `python benchmarks/partitioner.py [--layers 12,48] [--devices 8,4096] [--runs 5] [--effort fast] [--json FILE]`.
+Usage: `python benchmarks/partitioner.py [--layers 12,48] [--devices 8,4096] [--runs 5] [--quick] [--json FILE]
+[--markdown FILE]`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING
 import xla
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from measurement import Run
     from programs import Program
 
@@ -31,14 +34,16 @@ def main(arguments: list[str] | None = None) -> None:
     for layers in options.layers:
         for devices in options.devices:
             program = lower(layers, devices)
-            runs = measure(program, options.runs, options.effort)
+            runs = measure(program, options.runs)
             print(report.table(program, runs), flush=True)
             cases.append(report.as_json(program, runs))
     if options.json:
         Path(options.json).write_text(json.dumps({**report.machine(), "cases": cases}, indent=1) + "\n")
+    if options.markdown:
+        Path(options.markdown).write_text(report.page(cases))
 
 
-def measure(program: Program, count: int, effort: str = "default") -> dict[str, list[Run]]:
+def measure(program: Program, count: int) -> dict[str, list[Run]]:
     """Runs of every partitioner, interleaved so that a busy machine slows all of them.
 
     A first round, which is not timed, warms up and reads the traffic.
@@ -46,8 +51,9 @@ def measure(program: Program, count: int, effort: str = "default") -> dict[str, 
     import ours
     import shardy
 
-    partitioners = {
-        ours.NAME: functools.partial(ours.run, effort=effort),
+    partitioners: dict[str, Callable[[Program, bool], Run]] = {
+        ours.NAME: ours.run,
+        ours.FAST: functools.partial(ours.run, effort="fast"),
         shardy.NAME: shardy.run,
         xla.GSPMD: xla.run_gspmd,
         xla.SHARDY: xla.run_shardy,
@@ -84,9 +90,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=_numbers, default=[12, 48], help="counts of layers (12,48)")
     parser.add_argument("--devices", type=_devices, default=[8, 4096], help="powers of two up to 4096 (8,4096)")
     parser.add_argument("--runs", type=int, default=5, help="timed runs of each partitioner (5)")
-    parser.add_argument("--effort", default="default", help="that of gspmd: fast, default or most")
     parser.add_argument("--quick", action="store_true", help="as --layers 2 --devices 8 --runs 1")
     parser.add_argument("--json", metavar="FILE", help="write every run to FILE")
+    parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
     options = parser.parse_args(arguments)
     if options.runs < 1:
         parser.error(f"argument --runs: expected at least 1, got {options.runs}")

@@ -80,14 +80,16 @@ def test_bytes_in_stablehlo_are_those_that_the_compiler_reports(traffic: Any, de
 
 
 def test_quick_run_measures_every_partitioner(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    command = [sys.executable, str(BENCHMARKS / "partitioner.py"), "--quick", "--json", str(path)]
+    path, page = tmp_path / "result.json", tmp_path / "page.md"
+    files = ["--json", str(path), "--markdown", str(page)]
+    command = [sys.executable, str(BENCHMARKS / "partitioner.py"), "--quick", *files]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
     assert finished.returncode == 0, finished.stderr
     assert "ratio to the fastest peer" in finished.stdout
     (case,) = json.loads(path.read_text())["cases"]
     assert case["mesh"] == {"x": 4, "y": 2}
-    assert list(case["partitioners"]) == ["gspmd", "shardy", "XLA GSPMD", "XLA Shardy"]
+    assert list(case["partitioners"]) == ["gspmd", "gspmd fast", "shardy", "XLA GSPMD", "XLA Shardy"]
+    assert page.read_text().count("| 4 x 2 |") == 2, "times and bytes"
     for name, measured in case["partitioners"].items():
         assert {stage["phase"] for stage in measured["stages"]} >= {"propagate", "partition"}, name
         assert all(seconds > 0 for stage in measured["stages"] for seconds in stage["seconds"]), name
