@@ -302,14 +302,15 @@ class _Messages:
             found = [best, self._read(forward=False)] if is_read else []
             before, now = now, self._backward()
             momentum, bound = 0 if now < before else momentum + 1, max(bound, now)
+            if least <= bound + GAP * (bound + constant):  # tight messages may show a better solution
+                next_read = number + 1
             if is_read:
                 next_read = 2 * number
                 found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
                 bound = max(bound, min(least, before + width))
                 in_vain = 0 if least < found_before else in_vain + 1
-            if least <= bound + GAP * (bound + constant) or in_vain == patience:
-                break
-            if is_read:
+                if least <= bound + GAP * (bound + constant) or in_vain == patience:
+                    break
                 best = self._exclude(least - before, best)
         return {v: int(kept[state]) for v, kept, state in zip(self.core, self.kept, best, strict=True)}, least, bound
 
