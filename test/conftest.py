@@ -41,11 +41,13 @@ _SLOW = frozenset(
             "errors/test_large_numbers.py",
             "paths/test_budget.py",
             "paths/test_routes.py",
+            "reports/test_report_page.py",
             "reroll/test_layers.py",
             "tools/test_demo.py",
             "tools/test_supervision.py",
             "verify/test_meaning.py",
             "verify/test_planted_faults.py",
+            "verify/test_verified_programs.py",
         ),
         "reports/test_report_browser.py",
     )
