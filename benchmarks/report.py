@@ -38,7 +38,7 @@ def table(program: Program, runs: Runs) -> str:
     medians = {name: _median(found, lambda run: run.total_s) for name, found in timed.items()}
     lines.append(_row("  us per op", (f"{median / program.ops * 1e6:.1f}" for median in medians.values())))
     taken = list(medians.values())
-    for label, peer in (("fastest peer", min(taken[_OURS:])), ("XLA Shardy", taken[-1])):
+    for label, peer in (("the fastest peer", min(taken[_OURS:])), ("XLA Shardy", taken[-1])):
         lines.append(_row(f"  ratio to {label}", [f"{ours / peer:.2f}" for ours in taken[:_OURS]]))
     lines.append("")
     for name, found in timed.items():
