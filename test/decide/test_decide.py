@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.own_attributes import CAUSE, RUNS, THROUGH
 from gspmd.pass_manager import PassManager
 from gspmd.transforms.decide import decide
-from gspmd.transforms.decide.objective import bytes_sent
+from gspmd.transforms.decide.objective import BYTES_ALONE
 from gspmd.transforms.decide.terms import terms_of
 from gspmd.transforms.ir.annotated import AnnotatedProgram
 from gspmd.transforms.ir.operations import Operation
@@ -39,7 +40,8 @@ def predicted_and_moved(text: str) -> tuple[float, float]:
     """What a device is said to send in all moves of a program, and sends in those that are made."""
     module = completed(text)
     decided = decide(module)
-    counted = decided.problem.priced_by(bytes_sent(decided.problem.objective))
+    routed_for = decided.problem.objective.hardware
+    counted = decided.problem.priced_by(dataclasses.replace(BYTES_ALONE, routed_for=routed_for))
     annotated = AnnotatedProgram(module)
     resharder = Resharder(annotated, RuleBook(every_row(), False), Planner(annotated.mesh))
     resharder.run()

@@ -35,7 +35,10 @@ def test_split_patches_send_no_more_than_keys_and_values_and_their_gradients() -
     config = by("patches", FEW)
     keys = config.batch // 2 * config.tokens * config.heads * config.head_size
     along = [each for each in sent(example, config, as_written=False) if each.axes == "x"]
-    along = [each for each in along if each.given[:1] != (config.model,)]
+    weights = [each for each in along if each.given[:1] == (config.model,)]
+    assert {(each.kind, each.got) for each in weights} == {("all_gather", (48, 4, 16))}
+    assert len(weights) == 3, "the gradients of queries, keys and values"
+    along = [each for each in along if each not in weights]
     assert 0 < sum(each.elements for each in along) <= 4 * keys
     assert not of_kind(tuple(along), "collective_permute"), "of pixels, which the class token shifts"
 

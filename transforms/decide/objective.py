@@ -48,8 +48,3 @@ BYTES_ALONE = Objective(
     Hardware(1.0, 0.0, math.inf, math.inf, "bytes alone"), repeated=0.0, surprise_s=0.0, next_step=False
 )
 """The objective under which the cost of a solution is the number of bytes that a device sends."""
-
-
-def bytes_sent(objective: Objective) -> Objective:
-    """The objective under which the cost of a solution is the bytes that a device sends on the routes of another."""
-    return dataclasses.replace(BYTES_ALONE, routed_for=objective.hardware)

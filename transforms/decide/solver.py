@@ -276,11 +276,8 @@ class _Messages:
     def _link(self, edges: list[_Edge], rows: list[Floats], earlier: list[Floats]) -> None:
         """Store rows, and those after the previous round, contiguously."""
         self._edges = edges
-        self._every_row, self._earlier = (np.concatenate([each.ravel() for each in all_]) for all_ in (rows, earlier))
-        ends = np.cumsum([each.size for each in rows])[:-1]
-        self.rows: list[Floats] = [
-            part.reshape(each.shape) for part, each in zip(np.split(self._every_row, ends), rows, strict=True)
-        ]
+        self._every_row, self.rows = _stored(rows)
+        self._earlier, self._earlier_rows = _stored(earlier)
         # By variable, for earlier and later neighbors: the neighbor, the costs of pairs with the neighbor's states as
         # rows, the row with the messages from the neighbor, and the row with the messages to it.
         self.before: list[list[tuple[int, Floats, Floats, Floats]]] = [[] for _ in rows]
@@ -293,33 +290,33 @@ class _Messages:
     def run(self, passes: int, patience: int, constant: float) -> tuple[dict[int, int], float, float]:
         """The best solution of the core, its cost and lower bound; `constant` is the cost of the rest."""
         best, least, next_read, in_vain, momentum = self._read(forward=True), math.inf, FIRST_READ, 0, 0
-        bound = now = -math.inf
+        bound, now, is_near = -math.inf, -math.inf, False
         for number in range(1, passes + 1):
-            is_read = number == min(next_read, passes)
+            # Tight messages may show a better solution.
+            is_read = is_near or number == min(next_read, passes)
             # Costs above the bound are known only after a round without extrapolation.
             self._extrapolate(0 if is_read else momentum)
             self._forward()
             found = [best, self._read(forward=False)] if is_read else []
             before, now = now, self._backward()
             momentum, bound = 0 if now < before else momentum + 1, max(bound, now)
-            if least <= bound + GAP * (bound + constant):  # tight messages may show a better solution
-                next_read = number + 1
             if is_read:
-                next_read = 2 * number
-                found_before, (best, least, width) = least, self._best_of_few([*found, self._read(forward=True)])
+                next_read, beyond = 2 * number, self._beyond()
+                found_before = least
+                best, least, width = self._best_of_few([*found, self._read(forward=True)], beyond)
                 bound = max(bound, min(least, before + width))
                 in_vain = 0 if least < found_before else in_vain + 1
-                if least <= bound + GAP * (bound + constant) or in_vain == patience:
+            is_near = least <= bound + GAP * (bound + constant)
+            if is_read:
+                if is_near or in_vain == patience:
                     break
-                best = self._exclude(least - before, best)
+                best = self._exclude(beyond, least - before, best)
         return {v: int(kept[state]) for v, kept, state in zip(self.core, self.kept, best, strict=True)}, least, bound
 
-    def _exclude(self, most: float, best: list[int]) -> list[int]:
+    def _exclude(self, beyond: list[Floats], most: float, best: list[int]) -> list[int]:
         """Remove the states that cost more than `most` above the bound; returns the solution with the new numbers."""
-        kept = [_marked(costs <= most, state) for costs, state in zip(self._beyond(), best, strict=True)]
+        kept = [_marked(costs <= most, state) for costs, state in zip(beyond, best, strict=True)]
         self.kept = [numbers[states] for numbers, states in zip(self.kept, kept, strict=True)]
-        parts = np.split(self._earlier, np.cumsum([each.size for each in self.rows])[:-1])
-        earlier = [part.reshape(rows.shape)[:, s] for part, rows, s in zip(parts, self.rows, kept, strict=True)]
         edges = [
             edge._replace(
                 from_a=edge.from_a[kept[edge.a][:, None], kept[edge.b]],
@@ -327,7 +324,11 @@ class _Messages:
             )
             for edge in self._edges
         ]
-        self._link(edges, [rows[:, states] for rows, states in zip(self.rows, kept, strict=True)], earlier)
+        rows, earlier = (
+            [each[:, states] for each, states in zip(all_, kept, strict=True)]
+            for all_ in (self.rows, self._earlier_rows)
+        )
+        self._link(edges, rows, earlier)
         return [int(np.searchsorted(states, state)) for states, state in zip(kept, best, strict=True)]
 
     def _extrapolate(self, momentum: int) -> None:
@@ -387,12 +388,11 @@ class _Messages:
         """
         return [costs - costs.min() for costs in reversed(self._costs)]
 
-    def _best_of_few(self, solutions: list[list[int]]) -> tuple[list[int], float, float]:
+    def _best_of_few(self, solutions: list[list[int]], beyond: list[Floats]) -> tuple[list[int], float, float]:
         """The best combination of the states of some solutions and the states with the least cost above the bound.
 
         Also its cost, and the cost above the bound up to which all solutions were compared.
         """
-        beyond = self._beyond()
         listed = np.sort(np.concatenate(beyond))
         while True:
             width = float(listed[min(int(self._few * len(beyond)), len(listed) - 1)]) if self._few > 1 else 0.0
@@ -435,3 +435,10 @@ def _marked(marks: Bools, more: int | Ints) -> Ints:
     """The numbers of all marks, after these are marked, too."""
     marks[more] = True
     return np.flatnonzero(marks)
+
+
+def _stored(rows: list[Floats]) -> tuple[Floats, list[Floats]]:
+    """All rows as one contiguous array, and as views of it."""
+    every = np.concatenate([each.ravel() for each in rows])
+    parts = np.split(every, np.cumsum([each.size for each in rows])[:-1])
+    return every, [part.reshape(each.shape) for part, each in zip(parts, rows, strict=True)]
