@@ -38,8 +38,10 @@ class Dispatched:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._donates:  # jaxlib may end the process if a donated array is deleted, or is passed twice
             leaves = _flatten((args, kwargs) if kwargs else args)[0]
-            is_gone = any(map(_is_deleted, [leaf for leaf in leaves if leaf.__class__ is _Array]))
-            if is_gone or (len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves)):
+            for leaf in leaves:
+                if leaf.__class__ is _Array and _is_deleted(leaf):
+                    self._check_donated(args, kwargs)
+            if len(leaves) > 1 and len(set(map(id, leaves))) < len(leaves):
                 self._check_donated(args, kwargs)
         try:
             if self._due():
