@@ -115,7 +115,7 @@ def parse_open_dims(text: str) -> tuple[int, ...]:
 
 
 def _print_with_metadata(named: str, sharding: HloSharding) -> str:
-    """The named form; its metadata is a list even if there is one only."""
+    """The named form; metadata is printed as a list even if there is only one entry."""
     metadata = ", ".join(map(_print_metadata, sharding.metadata))
     return "{" + named + (f", metadata={{{metadata}}}" if metadata else "") + "}"
 

@@ -15,10 +15,9 @@ import pytest
 # Before anything imports jax, which reads them once.
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.pop("COLUMNS", None)  # processes of xdist have it, and tables would be cut to it
-# LLVM at level 0 compiles faster: tests spend more time in it than in what it compiles. XLA's own passes are all there.
-os.environ["XLA_FLAGS"] = (
-    "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-)
+_WITHOUT_LLVM_PASSES = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+"""What tests compile runs so briefly that optimized machine code does not pay; XLA's own passes run all the same."""
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {_WITHOUT_LLVM_PASSES}"
 os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
 
 _TEST_ROOT = Path(__file__).parent

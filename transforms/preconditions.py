@@ -41,7 +41,7 @@ def _check_form(module: Operation) -> None:
 
 
 def _check_unannotated(function: Operation) -> None:
-    """A function that a custom call names says nothing of sharding: ingest has taken that out."""
+    """Check that a function named by a custom call has no annotations; `gspmd-ingest` removes them."""
     entries = [entry for key in ("arg_attrs", "res_attrs") for entry in function.attributes.get(key, ())]
     names = [name for op in function.walk() for name in (op.name, *op.attributes)]
     names += [each.name for entry in entries for each in ir.DictAttr(entry)]

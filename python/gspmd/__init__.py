@@ -186,7 +186,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _by_old_name(name: str) -> Any:
-    """What was called `name` before, with a warning. Raises AttributeError."""
+    """The object whose former name is `name`, with a deprecation warning. Raises AttributeError."""
     from gspmd.dialect.renaming import by_old_name, warn_in_python
     from gspmd.old_names import OLD_NAMES
 

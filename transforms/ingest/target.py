@@ -46,7 +46,10 @@ class Devices:
 
     @property
     def wanted(self) -> int:
-        """The number of devices for a program without a mesh. Raises AnnotationError if the two disagree."""
+        """The number of devices for a program without a mesh.
+
+        Raises AnnotationError if the module and the option disagree.
+        """
         if self.option and self.module and self.module not in (1, self.option):
             raise AnnotationError(
                 f"option num-partitions is {self.option} but 'mhlo.num_partitions' is {self.module}",

@@ -259,7 +259,7 @@ def _exchange_time(local_bytes: float, parts: list[_LineUse]) -> float:
 
 
 def _permute_time(local_bytes: float, parts: list[_LineUse], reach: int) -> float:
-    """A message crosses as many links as its distance, and each link carries as many messages, in one direction.
+    """Seconds of a permute: a message over distance n crosses n links, and a link carries n messages in one direction.
 
     At most half of a line's devices send over one of its links. This occurs if all shards of a line go to other lines
     through the device at the crossing.

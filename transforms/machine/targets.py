@@ -127,7 +127,7 @@ class Target:
     order: Order = ()
 
     def on(self, dims: tuple[int, ...], slices: int = 1, order: Order = ()) -> Target:
-        """The target with so many tori of chips, or switches of one dimension, and a device order.
+        """The target with `slices` tori of these dimensions in chips, or switches of one dimension, and a device order.
 
         Errors: UsageError for a wrong number of dimensions, or too many chips.
         """

@@ -38,8 +38,8 @@ class OpDef:
     An operation that moves its elements between devices in any case may accept shardings that do not fit the rule:
     `any_shards` returns the accepted shardings closest to the given ones, if there are any.
 
-    `in_loops` gives another rule for where a loop takes one element after the other of some dimensions of the result,
-    None where it is the same.
+    `in_loops` gives the rule of an occurrence whose result a loop reads one element at a time along some dimensions;
+    None if that is `rule`.
 
     `traits` are its other properties: what it computes, how it uses memory, when and where it may run.
     """

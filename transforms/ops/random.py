@@ -239,7 +239,7 @@ def _bits(emit: Emitter, generator: _Generator, elements: _Grid) -> Value:
 
 
 def _along(emit: Emitter, generator: _Generator, elements: _Grid, dim: int) -> Value:
-    """Elements of which `lanes` adjacent ones along `dim` come from one counter."""
+    """Elements that come from one counter in groups of `lanes` adjacent ones along `dim`."""
     lanes, begin, size = generator.lanes, elements.begins[dim], elements.part[dim]
     aligned = begin is None or size % lanes == 0
     count = -(-size // lanes) if aligned else -(-(size + lanes - 1) // lanes)

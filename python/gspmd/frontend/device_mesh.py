@@ -113,7 +113,7 @@ class DeviceMesh:
 
     @property
     def _elsewhere(self) -> str:
-        """The platform of an abstract mesh with an abstract device, if JAX has devices of another one; else ''."""
+        """The platform of an abstract mesh's abstract device if JAX has devices of another platform; else ''."""
         device = None if self.kind is None else self.kind.abstract_device
         if self.devices is not None or device is None or device.platform == jax.devices()[0].platform:
             return ""

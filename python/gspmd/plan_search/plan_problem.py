@@ -206,7 +206,7 @@ class PlanProblem:
         return self._arguments[role.arguments[0]]
 
     def _state(self, decided: Mapping[int, TensorSharding]) -> State:
-        """The sharding of each role; for values inside, that of the values with the most time."""
+        """The sharding of each role; for intermediate values, the one that accounts for the most time."""
         found: list[TensorSharding | None] = []
         for role in self.roles.roles:
             if role.given is not None or (role.arguments and self._argument(role) not in decided):

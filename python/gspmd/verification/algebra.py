@@ -324,7 +324,7 @@ class Algebra(Values):
         return self.of(made, value.shape, value.valid)
 
     def share(self, value: SymbolicValue, which: IndexMap, count: int) -> SymbolicValue:
-        """One of `count` summands of a value, which are unknown otherwise; each call makes new ones."""
+        """One of `count` unknown summands that add up to a value; every call makes new ones."""
         operation = (SHARE, count, next(self._shares))
         made = self.terms.make(operation, value.element, [value.instance], [(INDEX, which)])
         return self.of(made, value.shape, value.valid)
@@ -473,7 +473,7 @@ class Algebra(Values):
         return self._only(monoid, there, made)
 
     def _of_nonempty(self, monoid: str, value: SymbolicValue) -> SymbolicValue:
-        """A value of sums, as a choice of it or the neutral element where one of their sets is empty."""
+        """A sum, with the neutral element chosen wherever one of the sets that it sums over is empty."""
         term, made = value.term, value
         neutral = self.neutral(monoid, value.element, value.shape)
         if neutral is None:
