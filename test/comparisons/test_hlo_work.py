@@ -91,3 +91,19 @@ def test_how_far_permutes_go_is_known_where_the_mesh_is(mesh: Mesh, reach: int) 
     )
     (permute,) = work_in(OptimizedModule(text), mesh).collectives
     assert (permute.kind, permute.reach) == ("collective_permute", reach)
+
+
+@pytest.mark.parametrize(
+    ("name", "flops"),
+    [("jit(f)/dot_general", 2 * 64.0), ("call.1/dot.7", 2 * 64.0), ("jit(f)/mul", 0.0), ("dots/mul", 0.0)],
+)
+def test_outer_products_that_xla_writes_as_multiplications_are_counted(name: str, flops: float) -> None:
+    text = f"""HloModule m
+
+ENTRY %main (a: f32[8,8], b: f32[8,8]) -> f32[8,8] {{
+  %a = f32[8,8]{{1,0}} parameter(0)
+  %b = f32[8,8]{{1,0}} parameter(1)
+  ROOT %m = f32[8,8]{{1,0}} multiply(%a, %b), metadata={{op_name="{name}" source_line=3}}
+}}
+"""
+    assert sum(work_in(OptimizedModule(text), MESH).flops.values()) == flops

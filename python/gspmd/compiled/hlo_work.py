@@ -22,6 +22,7 @@ from gspmd.transforms.machine.cost import sent_bytes
 
 _STEPS_AWAY = 4  # copies and changes of layout may be in between
 _SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
+_FROM_DOT = re.compile(r'op_name="(?:[^"]*/)?dot(?:_general)?(?:\.\d+)?"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
 _KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
 
@@ -152,7 +153,10 @@ def _part(name: str, size: int, places: Sequence[int]) -> Axis:
 
 
 def flops_of(instruction: Instruction, computation: Mapping[str, Instruction]) -> tuple[str, float]:
-    """The element type and the number of operations of a dot or a convolution; of anything else none."""
+    """The element type and the number of operations of a dot or a convolution; of anything else none.
+
+    XLA writes a dot that contracts only dimensions of size 1 as a multiplication, which keeps the name of the dot.
+    """
     if instruction.opcode == "dot":
         element, lhs = _array(computation[instruction.operands[0]].type)
         contracted = _CONTRACTED.search(instruction.attributes)
@@ -164,6 +168,9 @@ def flops_of(instruction: Instruction, computation: Mapping[str, Instruction]) -
         assert labels is not None, "a convolution names its dimensions"
         outer = math.prod(_array(instruction.type)[1])
         return element, 2.0 * outer * math.prod(kernel) / kernel[labels[1].index("o")]
+    if instruction.opcode == "multiply" and _FROM_DOT.search(instruction.attributes):
+        element, dims = _array(instruction.type)
+        return element, 2.0 * math.prod(dims)
     return "", 0.0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax.errors import JaxRuntimeError
@@ -15,7 +15,7 @@ from gspmd.runtime.familiar_errors import ProgramFailed
 
 source_info_util.register_exclusion(__file__)  # no part of what the user's function calls
 _Array, _flatten = jax_stages.Array, jax_stages.flatten
-_is_deleted = _Array.is_deleted
+_is_deleted: Callable[[Any], bool] = _Array.is_deleted
 NamedLeaves = list[tuple[str, Any]]  # the leaves of a call's arguments, each after its name in errors
 
 
