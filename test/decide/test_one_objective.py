@@ -59,6 +59,6 @@ def test_numbers_that_weigh_shardings_are_in_the_objective() -> None:
 
 def test_the_page_says_what_the_weights_are() -> None:
     page = (ROOT.parent / "docs" / "objective.md").read_text(encoding="utf-8")
-    assert "30 times the seconds" in page
+    assert f"{decide.objective.REPEATED:.0f} times the seconds" in page
     assert "10 ps" in page
     assert "count 3 %" in page

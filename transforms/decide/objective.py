@@ -10,7 +10,7 @@ import math
 
 from gspmd.transforms.machine.cost import BESIDE_BYTES, BYTES_FIRST, Hardware
 
-REPEATED = 30.0
+REPEATED = 100.0
 """The weight of the seconds of contractions that a device computes beyond its share.
 
 Devices should share contractions; repeated ones waste the other devices.
