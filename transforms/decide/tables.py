@@ -107,15 +107,17 @@ class Tables:
         return found, self._chosen[key]
 
 
-_MAX_SUMS = 1 << 21
-"""The number of sums in memory at a time."""
+_MAX_SUMS = 1 << 15
+"""The number of sums in memory at a time, so that they stay in the cache of a core."""
 
 
 def _min_plus(a: Floats, b: Floats) -> tuple[Floats, Ints]:
     """For each pair of rows, the minimum sum of two entries, and its position."""
-    if a.shape[0] * b.size <= _MAX_SUMS:
-        costs = a[:, None, :] + b
-        return costs.min(axis=2), costs.argmin(axis=2)
+    least, chosen = np.empty((len(a), len(b))), np.empty((len(a), len(b)), np.int64)
     rows = max(_MAX_SUMS // b.size, 1)
-    parts = [_min_plus(a[begin : begin + rows], b) for begin in range(0, len(a), rows)]
-    return np.concatenate([least for least, _ in parts]), np.concatenate([chosen for _, chosen in parts])
+    for begin in range(0, len(a), rows):
+        sums = a[begin : begin + rows, None, :] + b
+        at = sums.argmin(axis=2)
+        chosen[begin : begin + rows] = at
+        least[begin : begin + rows] = np.take_along_axis(sums, at[:, :, None], axis=2)[:, :, 0]
+    return least, chosen

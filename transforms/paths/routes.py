@@ -222,9 +222,8 @@ class Routes:
         if found is None:
             is_step, is_routed = self._steps.allowed(is_even)
             local = 4.0**magnitude / table.count.astype(np.float64)
-            most = np.maximum(local[:, None], local[None, :]) * PADDING
-            pairs_s, half = _shortest(self._prices.seconds(local, local[:, None], is_step), local, most)
-            found = self._known[key] = _Chosen(is_step, is_routed, half, _shortest(pairs_s, local, most)[1])
+            pairs_s, half = _shortest(self._prices.seconds(local, local[:, None], is_step), local)
+            found = self._known[key] = _Chosen(is_step, is_routed, half, _shortest(pairs_s, local)[1])
         return found
 
 
@@ -269,21 +268,24 @@ def _changed(table: Placements) -> Ints:
     return found
 
 
-def _shortest(step_s: Floats, local: Floats, most: Floats) -> tuple[Floats, Ints]:
+def _shortest(step_s: Floats, local: Floats) -> tuple[Floats, Ints]:
     """The least seconds in one or two steps, and the placement between two steps; -1 for one step.
 
-    In between, a device holds at most `most` bytes, or `SMALL_BYTES`.
+    `local` are the bytes of a device in each placement. In between, it holds little more than at the ends, or
+    `SMALL_BYTES`.
     """
-    least, through = step_s.copy(), np.full(step_s.shape, -1, np.int64)
-    found, is_less = np.empty_like(step_s), np.empty(step_s.shape, bool)
-    for middle, held in enumerate(local.tolist()):
-        np.add(step_s[:, middle, None], step_s[None, middle, :], out=found)
-        np.less(found, least, out=is_less)
-        if held > SMALL_BYTES:
-            is_less &= held <= most
-        np.copyto(least, found, where=is_less)
-        through[is_less] = middle
-    return least, through
+    onward = np.ascontiguousarray(step_s.T)  # [target, middle]: sums and minima along rows are the fastest
+    least, through, sums = np.empty_like(step_s), np.empty(step_s.shape, np.int64), np.empty_like(step_s)
+    starts = np.arange(len(local)) * len(local)
+    for held in np.unique(local):
+        most = np.maximum(held, local)[:, None] * PADDING
+        allowed = np.where((local <= SMALL_BYTES) | (local <= most), onward, math.inf)
+        for source in np.flatnonzero(local == held).tolist():
+            np.add(allowed, step_s[source], out=sums)
+            through[source] = sums.argmin(axis=1)
+            least[source] = sums.take(starts + through[source])
+    is_less = least < step_s
+    return np.where(is_less, least, step_s), np.where(is_less, through, -1)
 
 
 def _blocks(table: Placements, same: Bools, nests: Bools) -> tuple[Ints, Floats, Bools]:
