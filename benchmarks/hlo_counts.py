@@ -21,10 +21,10 @@ class Counts:
     """What a device sends and computes in one call of an optimised HLO module.
 
     By kind of collective, `sent` is the bytes that a device sends and `number` how many collectives it takes part in.
-    `flops` counts dots and convolutions. `unknown_loops` is the number of collectives in loops whose trip count is not
-    known; they count once. `saved_by_scattering` is what would not be sent if all-reduces of which each device only
-    goes on with a slice, one of as many as there are devices in the group, were reduce-scatters. XLA makes them so on
-    TPUs and GPUs, and not on CPUs.
+    `flops` counts convolutions and dots, also those that XLA writes as multiplications. `unknown_loops` is the number
+    of collectives in loops whose trip count is not known; they count once. `saved_by_scattering` is what would not be
+    sent if all-reduces of which each device only goes on with a slice, one of as many as there are devices in the
+    group, were reduce-scatters. XLA makes them so on TPUs and GPUs, and not on CPUs.
     """
 
     sent: dict[str, float]

@@ -123,7 +123,7 @@ optimised HLO in the same way. Models are training steps or losses with gradient
   these.
 - *Holds*: arguments, results and temporaries of a device as XLA allocates them. It runs operations that are ready
   breadth first, and its packing leaves gaps: programs with the same live buffers differ by a few per cent, either way.
-- *Arithmetic*: that of products and convolutions.
+- *Arithmetic*: that of products and convolutions, with outer products that XLA writes as multiplications.
 """
 
 _GPU_PAGE = """# Partitioned models beside XLA's partitioners, on GPUs

@@ -37,12 +37,17 @@ _SLOW = frozenset(
         *("ops", "optimize", "pipeline", "proof", "python", "reshard", "runtime", "search"),
         *("test_package.py", "test_site.py"),
         *(
+            "cost/test_least.py",
             "cost/test_least_ranks.py",
             "decide/test_prices.py",
             "hostile/test_hostile.py",
             "errors/test_large_numbers.py",
+            "ingest/test_families.py",
             "paths/test_budget.py",
+            "paths/test_planner.py",
             "paths/test_routes.py",
+            "reports/test_report_browser.py",
+            "reports/test_report_data.py",
             "reports/test_report_page.py",
             "reroll/test_layers.py",
             "tools/test_demo.py",
@@ -51,7 +56,6 @@ _SLOW = frozenset(
             "verify/test_planted_faults.py",
             "verify/test_verified_programs.py",
         ),
-        "reports/test_report_browser.py",
     )
 )
 """Folders and files whose tests run whole programs, or all operations in all ways, and take most of the time."""

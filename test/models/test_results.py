@@ -1,8 +1,8 @@
 """One training step of every example, in every parallelism: partitioned and run, it gives the same numbers.
 
 Every perceptron is run on every mesh. Compiling a decoder takes seconds, so of its 48 combinations those are run that
-cover every recipe on every mesh, and every recipe unrolled and scanned, with both annotation families; the others are
-partitioned only, and what is compared is the two families.
+cover every recipe on every mesh, and every recipe unrolled and scanned, with both annotation families. The families are
+compared for every recipe on every mesh, unrolled and scanned in turn.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def test_a_decoder_learns_the_same_with_groups_by_axes() -> None:
     assert gspmd.check(text, inputs=inputs_of(decoder_lm, config), options=BY_AXES)
 
 
-@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scan"])
 @pytest.mark.parametrize("mesh", MESHES)
 @pytest.mark.parametrize("recipe", decoder_lm.RECIPES)
-def test_both_annotation_families_give_the_same_communication(recipe: str, mesh: str, scan: bool) -> None:
+def test_both_annotation_families_give_the_same_communication(recipe: str, mesh: str) -> None:
+    scan = (list(MESHES).index(mesh) + list(decoder_lm.RECIPES).index(recipe)) % 2 == 1
     config = decoder_lm.Config(recipe=recipe, scan=scan, layers=2, **SMALL)
     sdy, mhlo = (partition(decoder_lm, config, mesh, shardy) for shardy in (True, False))
     assert [str(s.mhlo) for s in sdy.in_shardings] == [str(s.mhlo) for s in mhlo.in_shardings]

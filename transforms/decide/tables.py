@@ -113,11 +113,10 @@ _MAX_SUMS = 1 << 15
 
 def _min_plus(a: Floats, b: Floats) -> tuple[Floats, Ints]:
     """For each pair of rows, the minimum sum of two entries, and its position."""
-    least, chosen = np.empty((len(a), len(b))), np.empty((len(a), len(b)), np.int64)
-    rows = max(_MAX_SUMS // b.size, 1)
+    count, size = b.shape
+    rows = min(max(_MAX_SUMS // b.size, 1), len(a))
+    chosen, sums = np.empty((len(a), count), np.int64), np.empty((rows, count, size))
     for begin in range(0, len(a), rows):
-        sums = a[begin : begin + rows, None, :] + b
-        at = sums.argmin(axis=2)
-        chosen[begin : begin + rows] = at
-        least[begin : begin + rows] = np.take_along_axis(sums, at[:, :, None], axis=2)[:, :, 0]
-    return least, chosen
+        part = a[begin : begin + rows, None, :]
+        np.add(part, b, out=sums[: len(part)]).argmin(axis=2, out=chosen[begin : begin + rows])
+    return a[np.arange(len(a))[:, None], chosen] + b[np.arange(count), chosen], chosen

@@ -282,7 +282,7 @@ def _shortest(step_s: Floats, local: Floats) -> tuple[Floats, Ints]:
         allowed = np.where((local <= SMALL_BYTES) | (local <= most), onward, math.inf)
         for source in np.flatnonzero(local == held).tolist():
             np.add(allowed, step_s[source], out=sums)
-            through[source] = sums.argmin(axis=1)
+            sums.argmin(axis=1, out=through[source])
             least[source] = sums.take(starts + through[source])
     is_less = least < step_s
     return np.where(is_less, least, step_s), np.where(is_less, through, -1)
