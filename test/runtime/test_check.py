@@ -209,6 +209,44 @@ def test_nan_of_signed_inputs_is_tried_again_without_sign() -> None:
     assert not check(*elementwise("sqrt", wrong="abs")).passed
 
 
+def _steep(factor: float) -> tuple[str, str]:
+    """exp(80 + 1000 |x|), which is infinite for most of the first inputs; with another `factor`, a wrong program."""
+
+    def body(shape: str, factor: float) -> str:
+        return f"""%c = stablehlo.constant dense<{factor}> : tensor<{shape}>
+          %d = stablehlo.constant dense<8.0e1> : tensor<{shape}>
+          %a = stablehlo.abs %0 : tensor<{shape}>
+          %b = stablehlo.multiply %a, %c : tensor<{shape}>
+          %s = stablehlo.add %b, %d : tensor<{shape}>
+          %r = stablehlo.exponential %s : tensor<{shape}>
+          return %r : tensor<{shape}>"""
+
+    plain = program("%0: tensor<64xf32>", "tensor<64xf32>", body("64xf32", 1e3))
+    return plain, partitioned(MESH, ['f32[64] [{"x"}]'], ['f32[64] [{"x"}]'], body("16xf32", factor))
+
+
+def test_what_overflows_is_tried_again_with_smaller_inputs() -> None:
+    report = check(*_steep(1e3))
+    assert report.passed
+    assert [run.inputs for run in report.runs] == [
+        "random inputs of seed 0",
+        "random inputs of seed 0, at most 0.125",
+        "random inputs of seed 0, at most 0.015625",
+    ]
+    first, *_, last = (run.results[0].nonfinite for run in report.runs)
+    assert first > 60 > 40 > last
+    assert not check(*_steep(2e3)).runs[-1].passed
+
+
+def test_elements_that_overflow_by_rounding_pass_with_a_note() -> None:
+    edge = np.full(64, 0.008722835, np.float32)  # the next larger number overflows
+    report = check(*_steep(1000.0001), inputs=[edge])
+    (result,) = report.results
+    assert (result.nonfinite, result.passed) == (0, True)
+    assert result.reason == "ill-conditioned: rounding the inputs makes other elements overflow"
+    assert not check(*_steep(1000.1), inputs=[edge * np.float32(0.9999)]).passed
+
+
 def test_the_seed_and_given_inputs_are_used(tmp_path: Path) -> None:
     modules = elementwise("sine")
     errors = {seed: check(*modules, seed=seed).results[0].tolerance for seed in (0, 1)}

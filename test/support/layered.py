@@ -44,7 +44,7 @@ def _attention(w: Weights, x: Any, _first: Any) -> Any:
 
 
 def _norm(w: Weights, x: Any, _first: Any) -> Any:
-    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6) * w["scale"]
+    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1) * w["scale"]
 
 
 def _skip(w: Weights, x: Any, first: Any) -> Any:
@@ -144,7 +144,7 @@ class Model:
     def momentum(self, params: Any, x: Any, moments: Any) -> Any:
         """A step by gradients divided by the norm of all."""
         grads = self.gradient(params, x)
-        norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(grads)))
+        norm = jnp.sqrt(1 + sum(jnp.sum(g * g) for g in jax.tree.leaves(grads)))
         moments = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g / norm, moments, grads)
         return jax.tree.map(lambda p, m: p - 0.1 * m, params, moments), moments
 

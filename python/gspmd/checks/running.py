@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 Inputs = Sequence[Any] | str | os.PathLike[str]
 Stage = Callable[[str], AbstractContextManager[None]]
 _NOISE_FACTOR = 4  # an error up to this many times the effect of rounding counts as rounding
+_BOUNDS_RATIO = 8.0  # what overflows is tried again with smaller inputs
+_SMALLEST_BOUND = 1 / 64
 _NOISE_RUNS = 3  # rounding is random: the largest effect of several tries counts
 
 
@@ -84,14 +86,22 @@ def runs_of(
     if inputs is not None:
         named = os.fspath(inputs) if isinstance(inputs, str | os.PathLike) else "given inputs"
         return (_run(pair, named, given_arrays(values, inputs), stage)[0],), ()
-    first, nan_results = _run(pair, f"random inputs of seed {seed}", random_inputs(values, seed), stage)
-    if not nan_results:
-        return (first,), ()
-    named = ", ".join(map(str, nan_results))
-    note = f"the reference has NaN in results {named}: run again with non-negative inputs"
-    positive = random_inputs(values, seed, signed=False)
-    second, _ = _run(pair, f"non-negative random inputs of seed {seed}", positive, stage)
-    return (first, second), (note,)
+    runs, notes, signed, bound = list[CheckRun](), list[str](), True, 1.0
+    while True:
+        described = f"{'' if signed else 'non-negative '}random inputs of seed {seed}"
+        described += "" if bound == 1 else f", at most {bound:g}"
+        run, unusual = _run(pair, described, random_inputs(values, seed, signed, bound), stage)
+        runs.append(run)
+        if signed and "NaN" in unusual.values():
+            signed = False
+            named = ", ".join(str(i) for i, what in unusual.items() if what == "NaN")
+            notes.append(f"the reference has NaN in results {named}: run again with non-negative inputs")
+        elif unusual and bound > _SMALLEST_BOUND:
+            bound /= _BOUNDS_RATIO
+            named = ", ".join(map(str, unusual))
+            notes.append(f"the reference is not finite in results {named}: run again with inputs of at most {bound:g}")
+        else:
+            return tuple(runs), tuple(notes)
 
 
 def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Array, ...]:
@@ -102,8 +112,8 @@ def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Arra
     return tuple(to_host(i, value, arg) for i, (value, arg) in enumerate(zip(values, given, strict=True)))
 
 
-def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, list[int]]:
-    """A comparison, and the results of the reference that have NaN."""
+def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, dict[int, str]]:
+    """A comparison, and which results of the reference have NaN or infinities."""
     with stage("running the original program"):
         expected = [np.asarray(result) for result in pair.reference.executable(*arrays)]
     with stage("running the partitioned program"):
@@ -122,7 +132,8 @@ def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stag
         checks = [_judge_noise(check, e, moved) for check, e, *moved in zip(checks, expected, *runs, strict=True)]
         made_of = pair.reference.made_of or (None,) * len(checks)
         checks = [_judge_narrow(check, narrowest) for check, narrowest in zip(checks, made_of, strict=True)]
-    return CheckRun(described, tuple(checks)), [i for i, e in enumerate(expected) if has_nan(e)]
+    unusual = {i: "NaN" if has_nan(expected[i]) else "infinities" for i, check in enumerate(checks) if check.nonfinite}
+    return CheckRun(described, tuple(checks)), unusual
 
 
 def _judge(
@@ -150,14 +161,20 @@ def _judge(
 
 
 def _may_be_noise(check: ResultCheck) -> bool:
-    return not check.passed and check.reason.startswith("error ")
+    return not check.passed and check.reason.startswith(("error ", "NaN ", "inf ", "-inf "))
 
 
 def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArray]) -> ResultCheck:
     """Accept an error of the size that rounding the inputs has on the reference."""
     if not _may_be_noise(check):
         return check
-    noise = max(compare(expected, np.asarray(array)).max_abs_error for array in moved)
+    differences = [compare(expected, np.asarray(array)) for array in moved]
+    noise = max(difference.max_abs_error for difference in differences)
+    if not check.reason.startswith("error "):
+        overflows = any(difference.mismatch for difference in differences)
+        passed = overflows and check.max_abs_error <= max(check.tolerance, _NOISE_FACTOR * noise)
+        reason = "ill-conditioned: rounding the inputs makes other elements overflow" if passed else check.reason
+        return dataclasses.replace(check, noise=noise, passed=passed, reason=reason)
     passed = check.max_abs_error <= _NOISE_FACTOR * noise
     reason = f"ill-conditioned: rounding the inputs moves the reference by {noise:.3g}" if passed else check.reason
     return dataclasses.replace(check, noise=noise, passed=passed, reason=reason)
@@ -165,7 +182,7 @@ def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArr
 
 def _judge_narrow(check: ResultCheck, made_of: np.dtype[Any] | None) -> ResultCheck:
     """Accept an error within the tolerance of the narrowest type from which the result is computed."""
-    if made_of is None or not _may_be_noise(check) or not check.tolerance:
+    if made_of is None or not check.reason.startswith("error ") or not check.tolerance:
         return check
     allowed = default_rtol(made_of)
     if not check.max_rel_error <= allowed:

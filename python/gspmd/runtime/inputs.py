@@ -20,18 +20,20 @@ Array = np.ndarray[Any, Any]
 _LARGEST_INDEX = 7  # random integers are 0..7, so that most are valid where they serve as indices
 
 
-def random_inputs(values: Sequence[ValueSignature], seed: int = 0, signed: bool = True) -> tuple[Array, ...]:
+def random_inputs(
+    values: Sequence[ValueSignature], seed: int = 0, signed: bool = True, bound: float = 1.0
+) -> tuple[Array, ...]:
     """Random global arguments, which depend only on the seed and their index.
 
-    Floats and the parts of complex numbers are uniform in (-1, 1), or in [0, 1) if not `signed`;
+    Floats and the parts of complex numbers are uniform in (-bound, bound), or in [0, bound) if not `signed`;
     integers are 0..7, as far as the type goes; bools are fair coins. Raises UsageError for a negative seed.
     """
     if not isinstance(seed, int) or seed < 0:
         raise UsageError(f"the seed is {shown(seed)}, expected a whole number of at least 0", code=Code.BAD_VALUE)
-    return tuple(_random(value, np.random.default_rng([seed, i]), signed) for i, value in enumerate(values))
+    return tuple(_random(value, np.random.default_rng([seed, i]), signed, bound) for i, value in enumerate(values))
 
 
-def _random(value: ValueSignature, generator: np.random.Generator, signed: bool) -> Array:
+def _random(value: ValueSignature, generator: np.random.Generator, signed: bool, bound: float) -> Array:
     dtype, shape = numpy_dtype(value.element_type), value.shape
     if dtype.kind == "b":
         return generator.integers(0, 2, shape).astype(bool)
@@ -39,10 +41,10 @@ def _random(value: ValueSignature, generator: np.random.Generator, signed: bool)
         largest = min(_LARGEST_INDEX, integer_limits(dtype)[1])
         return generator.integers(0, largest, shape, endpoint=True).astype(dtype)
     if is_float(dtype):
-        lowest = -1.0 if signed and float_limits(dtype).min < 0 else 0.0  # float8_e8m0fnu has no sign
-        return generator.uniform(lowest, 1.0, shape).astype(dtype)
-    lowest = -1.0 if signed else 0.0
-    real, imaginary = (generator.uniform(lowest, 1.0, shape) for _ in range(2))
+        lowest = -bound if signed and float_limits(dtype).min < 0 else 0.0  # float8_e8m0fnu has no sign
+        return generator.uniform(lowest, bound, shape).astype(dtype)
+    lowest = -bound if signed else 0.0
+    real, imaginary = (generator.uniform(lowest, bound, shape) for _ in range(2))
     return np.asarray(real + 1j * imaginary).astype(dtype)
 
 
