@@ -35,6 +35,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add what the pages link to: files of the repository, and reports."""
+    copies.cache_clear()
     for path, text in copies().items():
         level = InclusionLevel.INCLUDED if path.suffix == ".md" else InclusionLevel.NOT_IN_NAV
         files.append(File.generated(config, in_site(path), content=text, inclusion=level))

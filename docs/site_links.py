@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import posixpath
 import re
@@ -52,8 +53,12 @@ def _title(page: Path) -> str:
     return next(line[2:] for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("# "))
 
 
+@functools.cache
 def copies() -> dict[Path, str]:
-    """The files and folders outside of docs/ that pages link to, with what they are in the site."""
+    """The files and folders outside of docs/ that pages link to, with what they are in the site.
+
+    They are read once for each build, which begins with `copies.cache_clear()`.
+    """
     found: dict[Path, str] = {}
     waiting = [path.relative_to(ROOT) for path in DOCS.rglob("*.md")]
     while waiting:

@@ -46,7 +46,8 @@ def differing(
     mesh = _mesh(*sizes)
     hardware, parts, type_ = planned_for(target, mesh), AxisParts(mesh, ()), TensorType(shape, "f32")
     table, planner = parts.of(len(shape), ()), Planner(mesh, hardware)
-    seconds, sent = PriceBook(parts, hardware), PriceBook(parts, BYTES_ALONE.hardware, hardware)
+    seconds = PriceBook(parts, hardware)
+    sent = PriceBook(parts, BYTES_ALONE.hardware, seconds)
     wrong = []
     for source, goal in pairs or every_pair(table):
         at, ends = (np.array([source]), np.array([goal])), (table.sharding(source), table.sharding(goal))

@@ -34,7 +34,7 @@ class Alternatives:
 
     def __init__(self, problem: ProblemBuilder, states: list[int]) -> None:
         self._problem, self._states = problem, states
-        self._bytes = PriceBook(problem.parts, BYTES_ALONE.hardware, problem.objective.hardware)
+        self._bytes = PriceBook(problem.parts, BYTES_ALONE.hardware, problem.prices)
 
     def of(self, op: Op) -> list[Strategy]:
         """The candidates, the cheapest first. A reshard for another operation costs nothing here."""

@@ -87,6 +87,10 @@ class Domains:
             found = self._of[value] = self._make(value)
         return found
 
+    def whole(self, value: int) -> Domain:
+        """The domain of a value with all of its states, also where only the chosen ones are states."""
+        return self.of(value)
+
     def copies(self, value: int) -> Domain:
         """The placements to which a value may be resharded."""
         table, shape = self.table(value), self._types[value].shape
@@ -155,4 +159,38 @@ class Domains:
                 numbers = np.tile(numbers, len(masks))
             found = self._known.setdefault(content, Domain(len(self._known), table, numbers, taken))
             self._known[key] = found
+        return found
+
+
+class ChosenDomains:
+    """The domains of a solved problem with the chosen states alone.
+
+    `state_of` is the state of a value, and `copy_of` the position of its common copy among the placements of copies, -1
+    without one.
+    """
+
+    def __init__(
+        self, domains: Domains | ChosenDomains, state_of: Callable[[int], int], copy_of: Callable[[int], int]
+    ) -> None:
+        self._domains, self._state_of, self._copy_of = domains, state_of, copy_of
+        self.table: Callable[[int], Placements] = domains.table
+        self.now: Callable[[int], int] = domains.now
+        self.whole: Callable[[int], Domain] = domains.whole
+        self._known: dict[tuple[int, int], Domain] = {}
+
+    def of(self, value: int) -> Domain:
+        """The placement of a value."""
+        return self._part(self._domains.of(value), self._state_of(value))
+
+    def copies(self, value: int) -> Domain:
+        """The placement to which a value is resharded for several consumers, or none."""
+        return self._part(self._domains.copies(value), self._copy_of(value))
+
+    def _part(self, domain: Domain, state: int) -> Domain:
+        found = self._known.get((domain.key, state))
+        if found is None:
+            part = slice(state, state + 1) if state >= 0 else slice(0)
+            taken = None if domain.taken is None else domain.taken[part]
+            found = Domain(len(self._known), domain.table, domain.numbers[part], taken)
+            self._known[domain.key, state] = found
         return found

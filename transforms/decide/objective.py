@@ -28,15 +28,13 @@ class Objective:
     """The terms of the objective: seconds on `hardware`, `repeated` times those of repeated products, and surprise.
 
     With `next_step`, a result without an annotation is resharded to the sharding of the argument that it becomes in the
-    next step of a loop, which is one of its type. Reshards take the routes that are best on `routed_for`, or else on
-    `hardware`.
+    next step of a loop, which is one of its type.
     """
 
     hardware: Hardware
     repeated: float = REPEATED
     surprise_s: float = SURPRISE_S
     next_step: bool = True
-    routed_for: Hardware | None = None
 
 
 def objective_for(hardware: Hardware) -> Objective:

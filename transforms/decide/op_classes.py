@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -34,16 +34,33 @@ class OpClass:
     """The strategies of a class of equal operations, from all of their rules.
 
     `tensors` are the placements of each tensor. `cost_s` includes the work and the communication of the local form, and
-    `moves_inside` says whether there is any. `key` identifies the class.
+    `moves_inside` says whether there is any. `key` identifies the class, and `made_of` is what its costs are made of.
     """
 
     key: int
     tensors: tuple[Ints, ...]
     cost_s: Floats
     moves_inside: Bools
+    made_of: CostedKind
 
 
-class _OpKind(NamedTuple):
+class CostedKind(NamedTuple):
+    """A kind of operations, its strategies by rule, and the share of the arithmetic beyond which work is repeated."""
+
+    kind: OpKind
+    strategies: tuple[Strategies, ...]
+    least_share: float
+
+    def alone(self, state: int) -> Strategies:
+        """One of the strategies."""
+        for strategies in self.strategies:
+            if state < len(strategies.share):
+                return strategies.taken(np.array([state]))
+            state -= len(strategies.share)
+        raise IndexError(state)
+
+
+class OpKind(NamedTuple):
     """The key of a class.
 
     `reference` are the placements by propagation, -1 for constants; `linear` are the operands that may be partial, and
@@ -80,14 +97,14 @@ class OpClasses:
         self._prices, self._strategies, self._objective = prices, strategies, objective
         self._hardware, self._parts = prices.hardware, prices.parts
         self._buffers = Buffers(values.program)
-        self._known: dict[_OpKind, OpClass] = {}
+        self._known: dict[OpKind, OpClass] = {}
 
     def of(self, op: Op) -> OpClass:
         """The class of an operation."""
         values = self._values
         tensors = (*op.operands, *op.results)
         reference = tuple([-1 if values.is_splittable[value] else self._domains.now(value) for value in tensors])
-        kind = _OpKind(
+        kind = OpKind(
             op.info, values.rule(op), values.held[op.index], self._sums.linear(op), reference,
             touched_parts(op, self._buffers), self._wanted(op),
         )  # fmt: skip
@@ -103,20 +120,29 @@ class OpClasses:
         needs = [use.need for use in self._values.needs.get(op.results[0], ()) if use.need is not None]
         return tuple(sorted({self._domains.table(op.results[0]).number(need) for need in needs}))
 
-    def _make(self, kind: _OpKind) -> OpClass:
+    def _make(self, kind: OpKind) -> OpClass:
         found = list(self._all_strategies(kind))
-        self._add_repeated(kind, found)
-        tensors = tuple(
-            np.concatenate([strategies.tensors[t] for strategies, _ in found]) for t in range(len(kind.types))
+        least_share = self._least_share(kind, found)
+        return self._of_strategies(
+            CostedKind(kind, tuple(strategies for strategies, _ in found), least_share),
+            [cost_s for _, cost_s in found],
+            len(self._known),
+        )  # fmt: skip
+
+    def _of_strategies(self, made_of: CostedKind, costs: list[Floats], key: int) -> OpClass:
+        """The class with these strategies, whose work and communication cost `costs`."""
+        kind, every, _ = made_of
+        tensors = tuple(np.concatenate([each.tensors[t] for each in every]) for t in range(len(kind.types)))
+        inside = np.concatenate([each.moves_inside for each in every])
+        cost_s = np.concatenate(
+            [each + self._repeated_s(made_of, strategies) for each, strategies in zip(costs, every, strict=True)]
         )
-        inside = np.concatenate([strategies.moves_inside for strategies, _ in found])
-        cost_s = np.concatenate([cost_s for _, cost_s in found])
         for numbers, reference in zip(tensors[: len(kind.info.operands)], kind.reference, strict=False):
             if reference >= 0:
                 cost_s = cost_s + np.where(numbers == reference, 0.0, self._objective.surprise_s)
-        return OpClass(len(self._known), tensors, cost_s, inside)
+        return OpClass(key, tensors, cost_s, inside, made_of)
 
-    def _all_strategies(self, kind: _OpKind) -> Iterator[tuple[Strategies, Floats]]:
+    def _all_strategies(self, kind: OpKind) -> Iterator[tuple[Strategies, Floats]]:
         """The strategies and their costs, by every rule of the operation."""
         for rule in (kind.rule, *self._work.other_rules(kind.info)):
             if rule.inference is None:
@@ -129,7 +155,7 @@ class OpClasses:
             if found is not None:
                 yield found
 
-    def _is_exchanged(self, rule: OpShardingRule, kind: _OpKind) -> bool:
+    def _is_exchanged(self, rule: OpShardingRule, kind: OpKind) -> bool:
         """Whether propagation splits a tensor along a factor whose elements devices exchange.
 
         Then another factor may be split instead, even unevenly.
@@ -142,17 +168,19 @@ class OpClasses:
             for factor in split
         )
 
-    def _table(self, rank: int, kind: _OpKind) -> Placements:
+    def _table(self, rank: int, kind: OpKind) -> Placements:
         return self._parts.of(rank, kind.held)
 
-    def _shardings(self, kind: _OpKind, numbers: Iterable[int]) -> tuple[TensorSharding, ...]:
+    def _shardings(self, kind: OpKind, numbers: Iterable[int]) -> tuple[TensorSharding, ...]:
         pairs = zip(kind.types, numbers, strict=True)
         return tuple(self._table(len(type_.shape), kind).sharding(number) for type_, number in pairs)
 
     # ---- costs of strategies ----
 
-    def _work_s(self, kind: _OpKind, strategies: Strategies) -> Floats:
+    def _work_s(self, kind: OpKind, strategies: Strategies) -> Floats:
         """Seconds of arithmetic or memory traffic on one device, whichever is longer."""
+        if strategies.free:
+            return np.zeros(len(strategies.share))
         time_s, flops = self._traffic_s(kind, strategies), self._work.flops_of(kind.info)
         if flops:
             time_s = np.maximum(
@@ -160,7 +188,7 @@ class OpClasses:
             )
         return time_s
 
-    def _traffic_s(self, kind: _OpKind, strategies: Strategies) -> Floats:
+    def _traffic_s(self, kind: OpKind, strategies: Strategies) -> Floats:
         """Seconds of memory traffic on one device."""
         held = [
             self._table(len(type_.shape), kind).local(type_.shape, numbers) * element_bytes(type_.element)
@@ -172,7 +200,7 @@ class OpClasses:
         found: Floats = np.zeros(len(strategies.share)) + touched / self._hardware.memory_bytes_per_s
         return found
 
-    def _with_local_forms(self, kind: _OpKind, strategies: Strategies, cost_s: Floats) -> tuple[Strategies, Floats]:
+    def _with_local_forms(self, kind: OpKind, strategies: Strategies, cost_s: Floats) -> tuple[Strategies, Floats]:
         """The strategies that have a local form, and their costs including its communication.
 
         Of the strategies whose local form communicates, only those over axes that already split the tensor are kept.
@@ -187,7 +215,7 @@ class OpClasses:
                 cost_s[n] += sent_s
         return strategies.taken(kept), cost_s[kept]
 
-    def _is_along_reference(self, kind: _OpKind, numbers: list[int]) -> bool:
+    def _is_along_reference(self, kind: OpKind, numbers: list[int]) -> bool:
         if self._values.is_open:
             return True
         for type_, number, reference in zip(kind.types, numbers, kind.reference, strict=True):
@@ -196,13 +224,13 @@ class OpClasses:
                 return False
         return True
 
-    def _sent_s(self, kind: _OpKind, rule: OpShardingRule, numbers: list[int]) -> float | None:
+    def _sent_s(self, kind: OpKind, rule: OpShardingRule, numbers: list[int]) -> float | None:
         """Seconds of the local form's communication; None if there is no local form for these placements."""
         shardings, count = self._shardings(kind, numbers), len(kind.info.operands)
         local = self._work.local_form(rule, kind.info, shardings[:count], shardings[count:])
         return None if local is None else sum(sent.time_s(self._hardware) for sent in local)
 
-    def _as_it_is(self, kind: _OpKind, numbers: list[int]) -> tuple[Strategies, Floats] | None:
+    def _as_it_is(self, kind: OpKind, numbers: list[int]) -> tuple[Strategies, Floats] | None:
         """The strategy closest to the current and needed placements, for operations not limited by factors."""
         definition = definition_of(self._work.table, kind.info)
         shardings = self._shardings(kind, numbers)
@@ -216,7 +244,7 @@ class OpClasses:
         sent_s = self._sent_s(kind, kind.rule, numbers) if takes_any else 0.0
         return None if sent_s is None else (strategies, self._work_s(kind, strategies) + sent_s)
 
-    def _split_into_summands(self, kind: _OpKind) -> tuple[Strategies, Floats] | None:
+    def _split_into_summands(self, kind: OpKind) -> tuple[Strategies, Floats] | None:
         """The strategies that keep summands partial along some axes, for a value that is split into summands."""
         if not is_taking_apart(kind.info) or kind.reference[0] < 0:  # a constant is computed on every device
             return None
@@ -228,22 +256,30 @@ class OpClasses:
         numbers = table.with_sums(np.full(len(masks), row), masks)
         numbers = numbers[numbers >= 0]
         tensors = numbers, np.full(len(numbers), kind.placed[1])
-        found = Strategies(kind.rule, tensors, np.ones(len(numbers)), np.zeros(len(numbers), bool))
-        return found, np.zeros(len(numbers))
+        found = Strategies(kind.rule, tensors, np.ones(len(numbers)), np.zeros(len(numbers), bool), free=True)
+        return found, self._work_s(kind, found)
 
     # ---- repeated work ----
 
-    def _add_repeated(self, kind: _OpKind, found: list[tuple[Strategies, Floats]]) -> None:
-        """Charge strategies of contractions for work that devices repeat beyond that of propagation."""
-        counted = traits_of(kind.info.name).flops
-        if counted is None or counted.kind not in CONTRACTIONS:
-            return
-        whole_s = self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
-        least = min(self._share_as_it_is(kind, found, whole_s), self._share_agreed(kind))
-        for strategies, cost_s in found:
-            cost_s += self._objective.repeated * whole_s * np.maximum(strategies.share - least, 0.0)
+    def _repeated_s(self, made_of: CostedKind, strategies: Strategies) -> Floats | float:
+        """The charge for work of contractions that devices repeat beyond that of propagation."""
+        if not _is_contraction(made_of.kind):
+            return 0.0
+        beyond = np.maximum(strategies.share - made_of.least_share, 0.0)
+        charged_s: Floats = self._objective.repeated * self._whole_s(made_of.kind) * beyond
+        return charged_s
 
-    def _share_as_it_is(self, kind: _OpKind, found: list[tuple[Strategies, Floats]], whole_s: float) -> float:
+    def _least_share(self, kind: OpKind, found: list[tuple[Strategies, Floats]]) -> float:
+        """A device's share of the arithmetic by propagation."""
+        if not _is_contraction(kind):
+            return 0.0
+        return min(self._share_as_it_is(kind, found, self._whole_s(kind)), self._share_agreed(kind))
+
+    def _whole_s(self, kind: OpKind) -> float:
+        """Seconds of all of the arithmetic on one device."""
+        return self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
+
+    def _share_as_it_is(self, kind: OpKind, found: list[tuple[Strategies, Floats]], whole_s: float) -> float:
         """A device's share of the arithmetic with the shardings of propagation.
 
         Arithmetic counts even if memory traffic dominates, so that small contractions are shared, too.
@@ -261,7 +297,7 @@ class OpClasses:
                 best_s, share = float(total_s.min()), float(strategies.share[total_s.argmin()])
         return share
 
-    def _share_agreed(self, kind: _OpKind) -> float:
+    def _share_agreed(self, kind: OpKind) -> float:
         """A device's share if all factors on which the tensors agree are split."""
         share = 1.0
         for factor, axes in _agreed(kind.rule, self._split(kind.rule, kind)).items():
@@ -269,12 +305,12 @@ class OpClasses:
             share *= -(-size // size_of(axes)) / size if size else 1.0
         return share
 
-    def _split(self, rule: OpShardingRule, kind: _OpKind) -> list[FactorAxes]:
+    def _split(self, rule: OpShardingRule, kind: OpKind) -> list[FactorAxes]:
         """The axes of a rule's factors by propagation, tensor by tensor."""
         shardings = self._shardings(kind, kind.placed)
         return [factor_axes(rule, t, sharding) for t, sharding in enumerate(shardings)]
 
-    def _allowed(self, rule: OpShardingRule, kind: _OpKind) -> Allowed:
+    def _allowed(self, rule: OpShardingRule, kind: OpKind) -> Allowed:
         """By factor, the axis lists that split it, and their prefixes; pass-through factors may have those of all."""
         if self._values.is_open:
             return (tuple(range(len(self._parts.lists))),) * len(rule.sizes)
@@ -292,6 +328,11 @@ class OpClasses:
         return tuple(tuple(sorted(each)) for each in found)
 
 
+def _is_contraction(kind: OpKind) -> bool:
+    counted = traits_of(kind.info.name).flops
+    return counted is not None and counted.kind in CONTRACTIONS
+
+
 def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
     """The factors of several tensors that all of these split over the same axes."""
     found: FactorAxes = {}
@@ -306,3 +347,35 @@ def _agreed(rule: OpShardingRule, split: list[FactorAxes]) -> FactorAxes:
         if len(carriers) > 1 and carriers[0] and len(set(carriers)) == 1:
             found[factor] = carriers[0]
     return found
+
+
+class ChosenClasses(OpClasses):
+    """The classes of a solved problem with the chosen strategies alone, and their costs under another objective.
+
+    `chosen` are the class and the strategy of an operation.
+    """
+
+    def __init__(
+        self, classes: OpClasses, objective: Objective, prices: PriceBook, chosen: Callable[[Op], tuple[OpClass, int]]
+    ) -> None:
+        vars(self).update(vars(classes))
+        self._objective, self._prices, self._hardware = objective, prices, prices.hardware
+        self._chosen = chosen
+        self._of_state: dict[tuple[int, int], OpClass] = {}
+
+    def of(self, op: Op) -> OpClass:
+        """The class of an operation."""
+        made_of, state = self._chosen(op)
+        found = self._of_state.get((made_of.key, state))
+        if found is None:
+            found = self._of_state[made_of.key, state] = self._alone(made_of.made_of, state)
+        return found
+
+    def _alone(self, made_of: CostedKind, state: int) -> OpClass:
+        kind, strategies = made_of.kind, made_of.alone(state)
+        cost_s = self._work_s(kind, strategies)
+        if strategies.moves_inside[0]:
+            sent_s = self._sent_s(kind, strategies.rule, [int(numbers[0]) for numbers in strategies.tensors])
+            assert sent_s is not None, "strategies have local forms"
+            cost_s = cost_s + sent_s
+        return self._of_strategies(made_of._replace(strategies=(strategies,)), [cost_s], len(self._of_state))

@@ -29,14 +29,18 @@ def never_s(hardware: Hardware) -> float:
 
 
 class PriceBook:
-    """Prices of reshards on one mesh, in seconds on `hardware`, along the routes that are best on `routed_for`."""
+    """Prices of reshards on one mesh, in seconds on `hardware`, along the routes that are best there.
 
-    def __init__(self, parts: AxisParts, hardware: Hardware, routed_for: Hardware | None = None) -> None:
+    With `routes`, reshards take the routes of these prices, which are best on other hardware.
+    """
+
+    def __init__(self, parts: AxisParts, hardware: Hardware, routes: PriceBook | None = None) -> None:
         self.parts, self.hardware = parts, hardware
         self.never_s = never_s(hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
-        self.planner = Planner(parts.mesh, routed_for or hardware)
-        self._routes, self._wires = RouteBook(self.planner.hardware), WirePrices(parts, hardware)
+        self.planner: Planner = Planner(parts.mesh, hardware) if routes is None else routes.planner
+        self._routes: RouteBook = RouteBook(hardware) if routes is None else routes._routes
+        self._wires = WirePrices(parts, hardware)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
@@ -55,7 +59,7 @@ class PriceBook:
         return prices
 
     def _planned_s(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
-        """Seconds of the planner's path, which was chosen for other hardware if `routed_for` is given."""
+        """Seconds of the planner's path, which may have been chosen for other hardware."""
         path, (made_for, hardware) = self.planner.plan(type_, source, target), (self.planner.hardware, self.hardware)
         if made_for == hardware:
             return path.time_s

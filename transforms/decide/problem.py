@@ -12,15 +12,16 @@ fixed value with several consumers has a variable for the placement to which it 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from copy import copy as shallow_copy
 from typing import NamedTuple
 
 import numpy as np
 
 from gspmd.dialect.axes import starts_with
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.domains import Domain, Domains, uneven_in
+from gspmd.transforms.decide.domains import ChosenDomains, Domain, Domains, uneven_in
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.op_classes import OpClass, OpClasses
+from gspmd.transforms.decide.op_classes import ChosenClasses, OpClass, OpClasses
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.solver import Problem
 from gspmd.transforms.decide.strategies import StrategyBook
@@ -82,28 +83,33 @@ class ProblemBuilder:
         alike: Mapping[int, Hashable] | None = None,
         moved: Callable[[int], float] = lambda value: 1.0,
     ) -> None:
-        self.values, self.types = values, moved_types(values.program)
-        self.objective, self.work = objective, work
-        self._conditions = values_stay, alike, moved
+        self.values, self.work, self.types = values, work, moved_types(values.program)
         self._given = list(values.sharding)  # by propagation; the decision replaces them later
         needs = {use.need for uses in values.needs.values() for use in uses if use.need is not None}
         self.parts = AxisParts(values.annotated.mesh, {*values.sharding, *values.results, *needs})
-        self.prices, self.tables = PriceBook(self.parts, objective.hardware, objective.routed_for), Tables()
         strategies, sums = StrategyBook(self.parts, uneven_in(values, self.parts)), Sums(values)
-        self.domains = Domains(values, self.parts, sums, strategies.fits, objective.hardware.loop_bytes, values_stay)
-        self._classes = OpClasses(values, work, self.domains, sums, self.prices, strategies, objective)
-        self.problem = Problem(self.tables)
-        self.variable_of: dict[int, int] = {}
-        self.op_variable: dict[int, int] = {}
-        self.class_of: dict[int, OpClass] = {}
         self.direct: dict[int, DirectValue] = {}
         self._moved = moved
         self.optional_orders = {
             values.constraint_uses[each].order for results in values.optional.values() for each in results
         }
         self._alike = _alike_in_layers(values) | dict(alike or {})
-        self._shared: dict[Hashable, int] = {}  # the shared variables
         self._searched: set[int] = set()  # values for which `direct` is complete
+        prices = PriceBook(self.parts, objective.hardware)
+        domains = Domains(values, self.parts, sums, strategies.fits, objective.hardware.loop_bytes, values_stay)
+        self._begin(objective, prices, domains, OpClasses(values, work, domains, sums, prices, strategies, objective))
+
+    def _begin(
+        self, objective: Objective, prices: PriceBook, domains: Domains | ChosenDomains, classes: OpClasses
+    ) -> None:
+        """A problem without variables."""
+        self.objective, self.prices, self.domains, self._classes = objective, prices, domains, classes
+        self.tables = Tables()
+        self.problem = Problem(self.tables)
+        self.variable_of: dict[int, int] = {}
+        self.op_variable: dict[int, int] = {}
+        self.class_of: dict[int, OpClass] = {}
+        self._shared: dict[Hashable, int] = {}  # the shared variables
         self._copies: dict[int, int] = {}
         self._equal: dict[Hashable, bool] = {}
 
@@ -117,15 +123,34 @@ class ProblemBuilder:
         self._charge_returned()
         return self.problem
 
-    def priced_by(self, objective: Objective) -> Problem:
-        """The same problem under another objective, built again, with the same variables and states."""
+    def cost_by(self, objective: Objective, states: list[int]) -> float:
+        """The cost of a solution under another objective, with the same routes of reshards.
+
+        The problem is built again with the chosen states alone.
+        """
+
+        def state_of(value: int) -> int:
+            variable = self.variable_of.get(self.values.carried[value])
+            return 0 if variable is None else states[variable]
+
+        def copy_of(value: int) -> int:
+            return states[self._copies[value]] - 1  # state 0: no copy
+
+        def strategy_of(op: Op) -> tuple[OpClass, int]:
+            return self.class_of[op.index], states[self.op_variable[op.index]]
+
+        again, prices = shallow_copy(self), PriceBook(self.parts, objective.hardware, self.prices)
+        classes = ChosenClasses(self._classes, objective, prices, strategy_of)
+        again._begin(objective, prices, ChosenDomains(self.domains, state_of, copy_of), classes)
         decided, self.values.sharding = self.values.sharding, list(self._given)
         try:
-            found = ProblemBuilder(self.values, self.work, objective, *self._conditions).build()
+            problem = again.build()
         finally:
             self.values.sharding = decided
-        assert found.sizes == self.problem.sizes, "an objective does not change the states"
-        return found
+        chosen = [0] * len(problem.sizes)
+        for value, variable in again._copies.items():
+            chosen[variable] = int(copy_of(value) >= 0)
+        return problem.cost(chosen)
 
     def shardings_of(self, op: Op, state: int) -> tuple[TensorSharding, ...]:
         """The placements of operands and results under one of an operation's strategies."""
@@ -149,7 +174,7 @@ class ProblemBuilder:
             def surprise() -> Floats:
                 unlike: Floats = np.where(domain.numbers == now, 0.0, self.objective.surprise_s)
                 if domain.taken is not None:
-                    unlike += self.objective.surprise_s * (domain.taken.max() - domain.taken > 0)
+                    unlike += self.objective.surprise_s * (domain.taken < (1 << len(self.values.optional[value])) - 1)
                 return unlike
 
             self.problem.add(found, self.tables.number(("surprise", domain.key, now), surprise))
@@ -498,7 +523,7 @@ class ProblemBuilder:
 
         If there are arguments of its type, these are the shardings of the arguments.
         """
-        domain, shape = self.domains.of(value), self.types[value].shape
+        domain, shape = self.domains.whole(value), self.types[value].shape
         like = self.values.argument_shardings(value) if self.objective.next_step else []
         found = sorted({domain.table.number(each) for each in like if each.divides(shape)})
         if not found:

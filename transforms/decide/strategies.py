@@ -26,18 +26,19 @@ MAX_STRATEGIES = 512
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Strategies:
     """The strategies of an operation under a rule: `tensors[t]` are the placements of a tensor, `share` is a device's
-    share of the arithmetic, `moves_inside` whether the local form communicates.
+    share of the arithmetic, `moves_inside` whether the local form communicates. Those that are `free` compute nothing.
     """
 
     rule: OpShardingRule
     tensors: tuple[Ints, ...]
     share: Floats
     moves_inside: Bools
+    free: bool = False
 
     def taken(self, kept: Bools | Ints) -> Strategies:
         """A subset of them."""
         tensors = tuple(each[kept] for each in self.tensors)
-        return Strategies(self.rule, tensors, self.share[kept], self.moves_inside[kept])
+        return Strategies(self.rule, tensors, self.share[kept], self.moves_inside[kept], self.free)
 
 
 class StrategyBook:

@@ -45,7 +45,7 @@ def refinement_lines(refined: Sequence[RefinedValue], most: int = _MAX) -> list[
 def decision_lines(gap: float, terms: Terms) -> list[str]:
     """The quality of the decision under the objective, and its cost by term."""
     best = "proven optimal" if gap < _PROVEN else f"within {max(gap, 1e-4):.2%} of optimal"
-    named = [(_time(seconds), name) for name, seconds in terms.named.items() if seconds]
+    named = [(_time(seconds), name) for name, seconds in terms.named.items() if _time(seconds) != _time(0)]
     return [f"this decision is {best} under the objective", *table([("counts", "term"), *named], right=(0,))]
 
 
