@@ -9,7 +9,7 @@ from pathlib import Path
 from gspmd.transforms import decide
 
 ROOT = Path(decide.__file__).resolve().parents[1]
-WEIGHTS = {"REPEATED", "SURPRISE_S"}
+WEIGHTS = {"REPEATED", "REPEATED_FOR_A_BYTE", "SURPRISE_S"}
 WITHOUT_TARGET = {"BESIDE_BYTES"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
@@ -59,6 +59,7 @@ def test_numbers_that_weigh_shardings_are_in_the_objective() -> None:
 
 def test_the_page_says_what_the_weights_are() -> None:
     page = (ROOT.parent / "docs" / "objective.md").read_text(encoding="utf-8")
-    assert "30 times the seconds" in page
+    assert f"{decide.objective.REPEATED:.0f} times the seconds" in page
+    assert f"{decide.objective.REPEATED_FOR_A_BYTE:.0f} operations for a byte" in page
     assert "10 ps" in page
     assert "count 3 %" in page

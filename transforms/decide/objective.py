@@ -8,13 +8,16 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from gspmd.transforms.machine.cost import BESIDE_BYTES, BYTES_FIRST, Hardware
+from gspmd.transforms.machine.cost import BYTES_FIRST, Hardware
 
 REPEATED = 30.0
-"""The weight of the seconds of contractions that a device computes beyond its share.
+"""The weight of the seconds of contractions that a device computes beyond its share, on a target.
 
 Devices should share contractions; repeated ones waste the other devices.
 """
+
+REPEATED_FOR_A_BYTE = 10.0
+"""Without a target, the operations of contractions that a device may repeat to save a byte."""
 
 SURPRISE_S = 1e-11
 """The cost of a value whose sharding differs from propagation, so that ties go to propagation.
@@ -39,7 +42,9 @@ class Objective:
 
 def objective_for(hardware: Hardware) -> Objective:
     """The objective for a target, or without one."""
-    return Objective(hardware, REPEATED / BESIDE_BYTES if hardware == BYTES_FIRST else REPEATED)
+    if hardware != BYTES_FIRST:
+        return Objective(hardware)
+    return Objective(hardware, hardware.flops_per_s / (REPEATED_FOR_A_BYTE * hardware.link_bytes_per_s))
 
 
 BYTES_ALONE = Objective(
