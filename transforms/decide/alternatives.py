@@ -1,4 +1,4 @@
-"""The cost of an operation with other strategies, if the rest of the decision stays the same."""
+"""The cost of an operation with other strategies: if the rest of the decision stays the same, or follows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.objective import BYTES_ALONE
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.problem import ProblemBuilder
+from gspmd.transforms.decide.solver import solve
 from gspmd.transforms.ir.program import Op
 from gspmd.transforms.paths.placements import Floats, Ints
 
@@ -20,7 +21,8 @@ MAX_ALTERNATIVES = 32
 class Strategy(NamedTuple):
     """A strategy: the shardings of operands and results, the bytes that a device sends for it, and its cost.
 
-    `time_s` is the cost under the objective, including arithmetic and memory traffic.
+    `time_s` is the cost under the objective, including arithmetic and memory traffic. Of a strategy that would be
+    cheaper alone than the chosen one, it is what the whole program costs more, after another decision for the rest.
     """
 
     shardings: tuple[TensorSharding, ...]
@@ -33,7 +35,7 @@ class Alternatives:
     """The candidates for the operations of a solved problem."""
 
     def __init__(self, problem: ProblemBuilder, states: list[int]) -> None:
-        self._problem, self._states = problem, states
+        self._problem, self._states, self._cost_s = problem, states, problem.problem.cost(states)
         self._bytes = PriceBook(problem.parts, BYTES_ALONE.hardware, problem.prices)
 
     def of(self, op: Op) -> list[Strategy]:
@@ -49,10 +51,16 @@ class Alternatives:
         sent = self._moves(op, self._bytes)
         found = []
         for n in shown:
-            shardings = problem.shardings_of(op, n)
-            bytes_ = sent[n] + self._inside(op, shardings)
-            found.append(Strategy(shardings, times * bytes_, times * cost_s[n], n == chosen))
-        return found
+            shardings, time_s = problem.shardings_of(op, n), times * cost_s[n]
+            if cost_s[n] < cost_s[chosen]:
+                time_s = times * cost_s[chosen] + self._more_s(op, n)
+            found.append(Strategy(shardings, times * (sent[n] + self._inside(op, shardings)), time_s, n == chosen))
+        return sorted(found, key=lambda strategy: strategy.time_s)
+
+    def _more_s(self, op: Op, state: int) -> float:
+        """What the program costs more with this strategy, if all else is decided again."""
+        problem = self._problem
+        return solve(problem.problem.forced(problem.op_variable[op.index], state)).cost - self._cost_s
 
     def _moves(self, op: Op, prices: PriceBook) -> Floats:
         """The costs of the reshards of operands and results, by candidate. A value is resharded to a sharding once."""
