@@ -11,15 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.simple_code import SIMPLE_CODE
 
 # Before anything imports jax, which reads them once.
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.pop("COLUMNS", None)  # processes of xdist have it, and tables would be cut to it
-_SIMPLE_CODE = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
-)
-"""What tests compile runs so briefly that optimized machine code does not pay; XLA's own passes run all the same."""
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {_SIMPLE_CODE}"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {SIMPLE_CODE}"
 os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
 
 _TEST_ROOT = Path(__file__).parent

@@ -24,6 +24,8 @@ from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
+from support.simple_code import SIMPLE_CODE
+
 HERE = Path(__file__).resolve().parent / "jax_tests"
 PROCESSES = "multiprocess/"
 FILES = (
@@ -146,6 +148,7 @@ def _environment(arguments: argparse.Namespace, replaced: bool) -> dict[str, str
         "GSPMD_IN_PLACE_OF_JIT": "1" if replaced else "",
         "PYTHONPATH": os.pathsep.join(folders),
         "JAX_NUM_GENERATED_CASES": "5",
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", SIMPLE_CODE),
     }
 
 
