@@ -28,6 +28,7 @@ from gspmd.transforms.ir.signature import ValueSignature
 Array = np.ndarray[Any, Any]
 Inputs = Sequence[Any] | str | os.PathLike[str]
 Stage = Callable[[str], AbstractContextManager[None]]
+_MAX_LISTED = 8  # results that a note names
 _NOISE_FACTOR = 4  # an error up to this many times the effect of rounding counts as rounding
 _BOUNDS_RATIO = 8.0  # what overflows is tried again with smaller inputs
 _SMALLEST_BOUND = 1 / 64
@@ -94,14 +95,20 @@ def runs_of(
         runs.append(run)
         if signed and "NaN" in unusual.values():
             signed = False
-            named = ", ".join(str(i) for i, what in unusual.items() if what == "NaN")
+            named = _listed([i for i, what in unusual.items() if what == "NaN"])
             notes.append(f"the reference has NaN in results {named}: run again with non-negative inputs")
         elif unusual and bound > _SMALLEST_BOUND:
             bound /= _BOUNDS_RATIO
-            named = ", ".join(map(str, unusual))
+            named = _listed(list(unusual))
             notes.append(f"the reference is not finite in results {named}: run again with inputs of at most {bound:g}")
         else:
             return tuple(runs), tuple(notes)
+
+
+def _listed(indices: Sequence[int]) -> str:
+    shown = ", ".join(map(str, indices[:_MAX_LISTED]))
+    more = len(indices) - _MAX_LISTED
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Array, ...]:
