@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -163,6 +164,51 @@ class _Chosen(NamedTuple):
     middle: Ints
 
 
+class _Graph:
+    """The single steps between the placements of a table on one machine, and the best routes by order of magnitude."""
+
+    def __init__(self, table: Placements, hardware: Hardware, wires: WirePrices) -> None:
+        self._table, self.steps = table, _Steps(table)
+        self.prices = _Prices(self.steps, hardware, wires)
+        self._known: dict[Hashable, _Chosen] = {}
+
+    def of_magnitude(self, type_: TensorType) -> _Chosen:
+        """The routes of types of this order of magnitude with the same even dimensions."""
+        table = self._table
+        magnitude = math.frexp(math.prod(type_.shape) * element_bytes(type_.element))[1] // 2
+        is_even = np.array(type_.shape, np.int64) % table.parts.count[table.lists] == 0
+        key = magnitude, is_even.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            is_step, is_routed = self.steps.allowed(is_even)
+            local = 4.0**magnitude / table.count.astype(np.float64)
+            pairs_s, half = _shortest(self.prices.seconds(local, local[:, None], is_step), local)
+            middle = _shortest(pairs_s, local)[1]
+            found = _Chosen(is_step, is_routed, half.astype(np.int16), middle.astype(np.int16))
+            self._known[key] = found
+        return found
+
+
+_GRAPHS: OrderedDict[Hashable, list[tuple[Hardware, _Graph]]] = OrderedDict()
+"""The graphs that were used last: programs on one mesh have the same ones."""
+_MAX_GRAPHS = 32
+
+
+def _graph(table: Placements, hardware: Hardware, wires: WirePrices) -> _Graph:
+    """The graph of a table, or of an equal one."""
+    parts = table.parts
+    key = tuple(parts.parts), tuple(parts.lists), table.lists.shape, table.lists.tobytes(), table.partial.tobytes()
+    known = _GRAPHS.setdefault(key, [])
+    found = next((graph for made_for, graph in known if made_for == hardware), None)
+    if found is None:
+        found = _Graph(table, hardware, wires)
+        known.append((hardware, found))
+    _GRAPHS.move_to_end(key)
+    while len(_GRAPHS) > _MAX_GRAPHS:
+        _GRAPHS.popitem(last=False)
+    return found
+
+
 class Routes:
     """The best routes between all placements of a rank on one machine, and their times there or on another.
 
@@ -170,14 +216,13 @@ class Routes:
     """
 
     def __init__(self, table: Placements, hardware: Hardware, wires: WirePrices) -> None:
-        self._table, self._steps = table, _Steps(table)
-        self._prices = _Prices(self._steps, hardware, wires)
+        self._table, self._graph = table, _graph(table, hardware, wires)
         self._of_type: dict[TensorType, _Chosen] = {}
-        self._known: dict[Hashable, _Chosen] = {}
 
     def seconds(self, type_: TensorType, rates: tuple[Hardware, WirePrices] | None = None) -> Floats:
         """Seconds between all placements, on a machine with other rates if given; infinite without a route."""
-        prices, chosen = self._prices if rates is None else _Prices(self._steps, *rates), self._chosen(type_)
+        graph, chosen = self._graph, self._chosen(type_)
+        prices = graph.prices if rates is None else _Prices(graph.steps, *rates)
         found = _along(self._step_seconds(prices, type_, chosen.is_step), chosen)
         return np.where(chosen.is_routed, found, math.inf)
 
@@ -194,14 +239,14 @@ class Routes:
         shard = -(-np.array(type_.shape, np.int64) // self._table.parts.count[self._table.lists])
         bytes_ = float(element_bytes(type_.element))
         local = bytes_ * shard.prod(axis=1).astype(np.float64)
-        return prices.seconds(local, bytes_ * self._steps.padded(shard), is_step)
+        return prices.seconds(local, bytes_ * self._graph.steps.padded(shard), is_step)
 
     def _chosen(self, type_: TensorType) -> _Chosen:
         """The routes of a type: those of its order of magnitude, or a single step, or through the whole value."""
         found = self._of_type.get(type_)
         if found is None:
-            found = self._of_magnitude(type_)
-            step_s = self._step_seconds(self._prices, type_, found.is_step)
+            found = self._graph.of_magnitude(type_)
+            step_s = self._step_seconds(self._graph.prices, type_, found.is_step)
             held = math.prod(type_.shape) * element_bytes(type_.element)
             ends = held * np.maximum(1 / self._table.count[:, None], 1 / self._table.count[None, :])
             is_lean = held <= np.maximum(ends * PADDING, SMALL_BYTES)
@@ -210,20 +255,6 @@ class Routes:
             half = np.where(is_simple, np.where(whole_s < step_s, 0, -1), found.half)
             found = found._replace(half=half, middle=np.where(is_simple, -1, found.middle))
             self._of_type[type_] = found
-        return found
-
-    def _of_magnitude(self, type_: TensorType) -> _Chosen:
-        """The routes of types of this order of magnitude with the same even dimensions."""
-        table = self._table
-        magnitude = math.frexp(math.prod(type_.shape) * element_bytes(type_.element))[1] // 2
-        is_even = np.array(type_.shape, np.int64) % table.parts.count[table.lists] == 0
-        key = magnitude, is_even.tobytes()
-        found = self._known.get(key)
-        if found is None:
-            is_step, is_routed = self._steps.allowed(is_even)
-            local = 4.0**magnitude / table.count.astype(np.float64)
-            pairs_s, half = _shortest(self._prices.seconds(local, local[:, None], is_step), local)
-            found = self._known[key] = _Chosen(is_step, is_routed, half, _shortest(pairs_s, local)[1])
         return found
 
 
