@@ -207,7 +207,7 @@ def _collection_paused() -> Iterator[None]:
 
 
 class _Run:
-    """One run of a pipeline: what was said, and which pass of ours was at work last."""
+    """One run of a pipeline: its diagnostics, and the last of our passes that started."""
 
     def __init__(self, module: ir.Module, on_diagnostic: Sink | None, check_needs: bool) -> None:
         self._module = module
