@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class Alternatives:
         listed = [
             int(n) for n in np.argsort(cost_s, kind="stable") if cost_s[n] < problem.prices.never_s or n == chosen
         ]
-        shown = sorted({*listed[:MAX_ALTERNATIVES], chosen}, key=listed.index)
+        shown = [n for position, n in enumerate(listed) if position < MAX_ALTERNATIVES or n == chosen]
         sent = self._moves(op, self._bytes)
         found = []
         for n in shown:
@@ -59,8 +60,11 @@ class Alternatives:
 
     def _more_s(self, op: Op, state: int) -> float:
         """What the program costs more with this strategy, if all else is decided again."""
-        problem = self._problem
-        return solve(problem.problem.forced(problem.op_variable[op.index], state)).cost - self._cost_s
+        problem, variable = self._problem.problem, self._problem.op_variable[op.index]
+        forced = dataclasses.replace(problem, unary=list(problem.unary))
+        others = np.arange(problem.sizes[variable]) != state
+        forced.add(variable, problem.tables.new(np.where(others, self._problem.prices.never_s, 0.0)))
+        return solve(forced).cost - self._cost_s
 
     def _moves(self, op: Op, prices: PriceBook) -> Floats:
         """The costs of the reshards of operands and results, by candidate. A value is resharded to a sharding once."""

@@ -87,10 +87,6 @@ class Domains:
             found = self._of[value] = self._make(value)
         return found
 
-    def whole(self, value: int) -> Domain:
-        """The domain of a value with all of its states, also where only the chosen ones are states."""
-        return self.of(value)
-
     def copies(self, value: int) -> Domain:
         """The placements to which a value may be resharded."""
         table, shape = self.table(value), self._types[value].shape
@@ -169,13 +165,9 @@ class ChosenDomains:
     without one.
     """
 
-    def __init__(
-        self, domains: Domains | ChosenDomains, state_of: Callable[[int], int], copy_of: Callable[[int], int]
-    ) -> None:
+    def __init__(self, domains: Domains, state_of: Callable[[int], int], copy_of: Callable[[int], int]) -> None:
         self._domains, self._state_of, self._copy_of = domains, state_of, copy_of
-        self.table: Callable[[int], Placements] = domains.table
-        self.now: Callable[[int], int] = domains.now
-        self.whole: Callable[[int], Domain] = domains.whole
+        self.table, self.now = domains.table, domains.now
         self._known: dict[tuple[int, int], Domain] = {}
 
     def of(self, value: int) -> Domain:

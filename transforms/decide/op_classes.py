@@ -127,7 +127,7 @@ class OpClasses:
             CostedKind(kind, tuple(strategies for strategies, _ in found), least_share),
             [cost_s for _, cost_s in found],
             len(self._known),
-        )  # fmt: skip
+        )
 
     def _of_strategies(self, made_of: CostedKind, costs: list[Floats], key: int) -> OpClass:
         """The class with these strategies, whose work and communication cost `costs`."""
@@ -273,18 +273,18 @@ class OpClasses:
         """A device's share of the arithmetic by propagation."""
         if not _is_contraction(kind):
             return 0.0
-        return min(self._share_as_it_is(kind, found, self._whole_s(kind)), self._share_agreed(kind))
+        return min(self._share_as_it_is(kind, found), self._share_agreed(kind))
 
     def _whole_s(self, kind: OpKind) -> float:
         """Seconds of all of the arithmetic on one device."""
         return self._work.flops_of(kind.info) / self._hardware.flops_of(kind.info.operands[0].element)
 
-    def _share_as_it_is(self, kind: OpKind, found: list[tuple[Strategies, Floats]], whole_s: float) -> float:
+    def _share_as_it_is(self, kind: OpKind, found: list[tuple[Strategies, Floats]]) -> float:
         """A device's share of the arithmetic with the shardings of propagation.
 
         Arithmetic counts even if memory traffic dominates, so that small contractions are shared, too.
         """
-        best_s, share, count = np.inf, 1.0, len(kind.info.operands)
+        best_s, share, count, whole_s = np.inf, 1.0, len(kind.info.operands), self._whole_s(kind)
         for strategies, cost_s in found:
             total_s = cost_s + whole_s * strategies.share
             for t, (type_, number) in enumerate(zip(kind.types, kind.reference, strict=True)):

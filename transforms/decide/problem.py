@@ -96,8 +96,9 @@ class ProblemBuilder:
         self._alike = _alike_in_layers(values) | dict(alike or {})
         self._searched: set[int] = set()  # values for which `direct` is complete
         prices = PriceBook(self.parts, objective.hardware)
-        domains = Domains(values, self.parts, sums, strategies.fits, objective.hardware.loop_bytes, values_stay)
-        self._begin(objective, prices, domains, OpClasses(values, work, domains, sums, prices, strategies, objective))
+        self._whole = Domains(values, self.parts, sums, strategies.fits, objective.hardware.loop_bytes, values_stay)
+        classes = OpClasses(values, work, self._whole, sums, prices, strategies, objective)
+        self._begin(objective, prices, self._whole, classes)
 
     def _begin(
         self, objective: Objective, prices: PriceBook, domains: Domains | ChosenDomains, classes: OpClasses
@@ -141,7 +142,7 @@ class ProblemBuilder:
 
         again, prices = shallow_copy(self), PriceBook(self.parts, objective.hardware, self.prices)
         classes = ChosenClasses(self._classes, objective, prices, strategy_of)
-        again._begin(objective, prices, ChosenDomains(self.domains, state_of, copy_of), classes)
+        again._begin(objective, prices, ChosenDomains(self._whole, state_of, copy_of), classes)
         decided, self.values.sharding = self.values.sharding, list(self._given)
         try:
             problem = again.build()
@@ -523,7 +524,7 @@ class ProblemBuilder:
 
         If there are arguments of its type, these are the shardings of the arguments.
         """
-        domain, shape = self.domains.whole(value), self.types[value].shape
+        domain, shape = self._whole.of(value), self.types[value].shape
         like = self.values.argument_shardings(value) if self.objective.next_step else []
         found = sorted({domain.table.number(each) for each in like if each.divides(shape)})
         if not found:

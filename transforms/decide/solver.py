@@ -64,20 +64,6 @@ class Problem:
         known = self.edges.get((a, b))
         self.edges[a, b] = table if known is None else self.tables.plus(known, table)
 
-    def forced(self, variable: int, state: int) -> Problem:
-        """The same problem with one state of a variable."""
-        found = dataclasses.replace(
-            self, sizes=[*self.sizes], unary=[*self.unary], edges=dict(self.edges), constant=self.constant
-        )
-        found.sizes[variable] = 1
-        own = self.unary[variable]
-        if own is not None:
-            found.unary[variable] = self.tables.part(own, 0, state)
-        for a, b in self.edges:
-            if variable in (a, b):
-                found.edges[a, b] = self.tables.part(self.edges[a, b], (a, b).index(variable), state)
-        return found
-
     def cost(self, states: Sequence[int]) -> float:
         """The cost of a solution."""
         total = self.constant + sum(self.tables[u][states[v]] for v, u in enumerate(self.unary) if u is not None)

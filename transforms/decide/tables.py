@@ -72,10 +72,6 @@ class Tables:
         """A row of a matrix, as a vector."""
         return self.number(("row", a, row), lambda: self.arrays[a][row])
 
-    def part(self, a: int, axis: int, position: int) -> int:
-        """A table with one of the states along an axis."""
-        return self.number(("part", a, axis, position), lambda: self.arrays[a].take([position], axis))
-
     def diagonal(self, a: int) -> int:
         """The diagonal of a matrix of a variable with itself: the costs of its states."""
         return self.number(("diagonal", a), lambda: self.arrays[a].diagonal().copy())

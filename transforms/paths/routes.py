@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -189,24 +188,20 @@ class _Graph:
         return found
 
 
-_GRAPHS: OrderedDict[Hashable, list[tuple[Hardware, _Graph]]] = OrderedDict()
-"""The graphs that were used last: programs on one mesh have the same ones."""
-_MAX_GRAPHS = 32
+@functools.lru_cache(maxsize=32)
+def _graphs(key: Hashable) -> list[_Graph]:
+    """Room for the graph with this key, which is kept for later programs."""
+    return []
 
 
 def _graph(table: Placements, hardware: Hardware, wires: WirePrices) -> _Graph:
-    """The graph of a table, or of an equal one."""
-    parts = table.parts
-    key = tuple(parts.parts), tuple(parts.lists), table.lists.shape, table.lists.tobytes(), table.partial.tobytes()
-    known = _GRAPHS.setdefault(key, [])
-    found = next((graph for made_for, graph in known if made_for == hardware), None)
-    if found is None:
-        found = _Graph(table, hardware, wires)
-        known.append((hardware, found))
-    _GRAPHS.move_to_end(key)
-    while len(_GRAPHS) > _MAX_GRAPHS:
-        _GRAPHS.popitem(last=False)
-    return found
+    """The graph of a table, or of an equal one: programs on one mesh have the same ones."""
+    parts, lists, partial = table.parts, table.lists, table.partial
+    key = tuple(parts.parts), tuple(parts.lists), lists.shape, lists.tobytes(), partial.tobytes(), repr(hardware)
+    found = _graphs(key)
+    if not found:
+        found.append(_Graph(table, hardware, wires))
+    return found[0]
 
 
 class Routes:

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 
 from gspmd.checks.comparison import Difference, compare, compare_sharded, count_nonfinite, default_rtol, has_nan
 from gspmd.checks.precision import narrowest_types
-from gspmd.checks.verdicts import CheckRun, ResultCheck
+from gspmd.checks.verdicts import MAX_LISTED, CheckRun, ResultCheck
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import UsageError, shown
 from gspmd.runtime import executable as runtime
@@ -28,10 +28,8 @@ from gspmd.transforms.ir.signature import ValueSignature
 Array = np.ndarray[Any, Any]
 Inputs = Sequence[Any] | str | os.PathLike[str]
 Stage = Callable[[str], AbstractContextManager[None]]
-_MAX_LISTED = 8  # results that a note names
 _NOISE_FACTOR = 4  # an error up to this many times the effect of rounding counts as rounding
-_BOUNDS_RATIO = 8.0  # what overflows is tried again with smaller inputs
-_SMALLEST_BOUND = 1 / 64
+_BOUNDS = (1.0, 1 / 8, 1 / 64)  # of inputs: what overflows is tried again with smaller ones
 _NOISE_RUNS = 3  # rounding is random: the largest effect of several tries counts
 
 
@@ -87,27 +85,26 @@ def runs_of(
     if inputs is not None:
         named = os.fspath(inputs) if isinstance(inputs, str | os.PathLike) else "given inputs"
         return (_run(pair, named, given_arrays(values, inputs), stage)[0],), ()
-    runs, notes, signed, bound = list[CheckRun](), list[str](), True, 1.0
+    runs, notes, signed, bounds = list[CheckRun](), list[str](), True, [*_BOUNDS]
     while True:
         described = f"{'' if signed else 'non-negative '}random inputs of seed {seed}"
-        described += "" if bound == 1 else f", at most {bound:g}"
-        run, unusual = _run(pair, described, random_inputs(values, seed, signed, bound), stage)
+        described += "" if bounds[0] == 1 else f", at most {bounds[0]:g}"
+        run, nan_results = _run(pair, described, random_inputs(values, seed, signed, bounds[0]), stage)
         runs.append(run)
-        if signed and "NaN" in unusual.values():
-            signed = False
-            named = _listed([i for i, what in unusual.items() if what == "NaN"])
-            notes.append(f"the reference has NaN in results {named}: run again with non-negative inputs")
-        elif unusual and bound > _SMALLEST_BOUND:
-            bound /= _BOUNDS_RATIO
-            named = _listed(list(unusual))
-            notes.append(f"the reference is not finite in results {named}: run again with inputs of at most {bound:g}")
+        nonfinite = [result.index for result in run.results if result.nonfinite]
+        if signed and nan_results:
+            signed, why, again = False, f"has NaN in results {_listed(nan_results)}", "non-negative inputs"
+        elif nonfinite and bounds[1:]:
+            del bounds[0]
+            why, again = f"is not finite in results {_listed(nonfinite)}", f"inputs of at most {bounds[0]:g}"
         else:
             return tuple(runs), tuple(notes)
+        notes.append(f"the reference {why}: run again with {again}")
 
 
 def _listed(indices: Sequence[int]) -> str:
-    shown = ", ".join(map(str, indices[:_MAX_LISTED]))
-    more = len(indices) - _MAX_LISTED
+    shown = ", ".join(map(str, indices[:MAX_LISTED]))
+    more = len(indices) - MAX_LISTED
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -119,8 +116,8 @@ def given_arrays(values: Sequence[ValueSignature], inputs: Inputs) -> tuple[Arra
     return tuple(to_host(i, value, arg) for i, (value, arg) in enumerate(zip(values, given, strict=True)))
 
 
-def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, dict[int, str]]:
-    """A comparison, and which results of the reference have NaN or infinities."""
+def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stage) -> tuple[CheckRun, list[int]]:
+    """A comparison, and the results of the reference that have NaN."""
     with stage("running the original program"):
         expected = [np.asarray(result) for result in pair.reference.executable(*arrays)]
     with stage("running the partitioned program"):
@@ -139,8 +136,7 @@ def _run(pair: ProgramPair, described: str, arrays: Sequence[Array], stage: Stag
         checks = [_judge_noise(check, e, moved) for check, e, *moved in zip(checks, expected, *runs, strict=True)]
         made_of = pair.reference.made_of or (None,) * len(checks)
         checks = [_judge_narrow(check, narrowest) for check, narrowest in zip(checks, made_of, strict=True)]
-    unusual = {i: "NaN" if has_nan(expected[i]) else "infinities" for i, check in enumerate(checks) if check.nonfinite}
-    return CheckRun(described, tuple(checks)), unusual
+    return CheckRun(described, tuple(checks)), [i for i, e in enumerate(expected) if has_nan(e)]
 
 
 def _judge(
@@ -177,13 +173,11 @@ def _judge_noise(check: ResultCheck, expected: Array, moved: Sequence[ShardedArr
         return check
     differences = [compare(expected, np.asarray(array)) for array in moved]
     noise = max(difference.max_abs_error for difference in differences)
-    if not check.reason.startswith("error "):
-        overflows = any(difference.mismatch for difference in differences)
-        passed = overflows and check.max_abs_error <= max(check.tolerance, _NOISE_FACTOR * noise)
-        reason = "ill-conditioned: rounding the inputs makes other elements overflow" if passed else check.reason
-        return dataclasses.replace(check, noise=noise, passed=passed, reason=reason)
-    passed = check.max_abs_error <= _NOISE_FACTOR * noise
-    reason = f"ill-conditioned: rounding the inputs moves the reference by {noise:.3g}" if passed else check.reason
+    is_error = check.reason.startswith("error ")
+    moves_too = is_error or any(difference.mismatch for difference in differences)
+    passed = moves_too and check.max_abs_error <= max(check.tolerance, _NOISE_FACTOR * noise)
+    effect = f"moves the reference by {noise:.3g}" if is_error else "makes other elements overflow"
+    reason = f"ill-conditioned: rounding the inputs {effect}" if passed else check.reason
     return dataclasses.replace(check, noise=noise, passed=passed, reason=reason)
 
 

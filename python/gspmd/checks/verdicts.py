@@ -10,7 +10,7 @@ from typing import Any
 from gspmd.tables import bad, fitted, good, table
 
 _ALL = 20  # results that are told one by one where they all agree
-_MAX = 10  # of more, those that are told
+MAX_LISTED = 10  # of more, those that are told
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _result_lines(results: Sequence[ResultCheck], everything: bool) -> list[str]
     shown = results
     if not everything and len(results) > _ALL:
         agreeing = sorted((result for result in results if result.passed), key=_part_of_tolerance, reverse=True)
-        told = {id(result) for result in agreeing[:_MAX]}
+        told = {id(result) for result in agreeing[:MAX_LISTED]}
         shown = [result for result in results if id(result) in told or not result.passed]
     has_nonfinite = any(result.nonfinite for result in shown)
     header = ("", "abs error", "rel error", "tolerance", *(("non-finite",) if has_nonfinite else ()))
