@@ -16,9 +16,11 @@ from made_up.program import Program
 from sent import OURS, PARTITIONERS, Sent
 
 from gspmd.isolation import ProcessDied, Worker
+from gspmd.transforms.decide.objective import REPEATED_FOR_A_BYTE
+from gspmd.transforms.machine.cost import BYTES_FIRST
 
 MIN_BYTES = 1024  # what is not more than that, or than 1 %, is equal
-_EQUAL, _LOST = 1.01, 1.1
+_EQUAL = 1.01
 _RENEWED = 40  # programs after which a process is replaced: what XLA has compiled stays in memory
 _OTHER_ORDER = "the device order of"  # what ours says of the layout of a peer that is no sharding over the mesh
 _UNSTEADY = frozenset(("argmax", "sort_pair", "routed", "dispatch", "select"))  # rounding may choose another element
@@ -74,30 +76,31 @@ class Case:
     @property
     def verdict(self) -> str:
         """Whether ours sends less, equal or more."""
-        if abs(self.ours - self.theirs) <= max(MIN_BYTES, (_EQUAL - 1) * self.theirs):
-            return "equal"
-        return "less" if self.ours < self.theirs else "more"
+        if _is_more(self.ours, self.theirs):
+            return "more"
+        return "less" if _is_more(self.theirs, self.ours) else "equal"
 
     @property
     def lost(self) -> bool:
-        """Whether ours sends so much more that it is worth a look."""
-        return self.comparable and _much_more(self.ours, self.theirs)
-
-    @property
-    def repeats(self) -> bool:
-        """Whether the peer sends less in that a device computes more."""
-        ours, theirs = (self.outcomes[each].sent for each in (OURS, self.peer))
-        return self.lost and ours is not None and theirs is not None and theirs.flops > _LOST * ours.flops
-
-    @property
-    def reorders(self) -> bool:
-        """Whether the peer lays ends of the program, of which nothing is said, in an order that is not the mesh's."""
-        return self.lost and self.pinned is not None and _OTHER_ORDER in self.pinned.failure
+        """Whether ours sends more."""
+        return self.comparable and self.verdict == "more"
 
     @property
     def inside(self) -> bool:
-        """Whether that is so with the layout of the peer at the program's ends, too."""
-        return self.lost and self.pinned is not None and _much_more(self.pinned.bytes, self.theirs)
+        """Whether ours sends more with the peer's layout at the ends of the program, too."""
+        return self.lost and self.pinned is not None and _is_more(self.pinned.bytes, self.theirs)
+
+    @property
+    def reason(self) -> str:
+        """Why ours sends more, as far as it is known; "" if it does not."""
+        ours, theirs = (self.outcomes[each].sent for each in (OURS, self.peer))
+        if not self.lost or ours is None or theirs is None:
+            return ""
+        if _weighed(ours) <= _weighed(theirs):
+            return "costs less by the objective, with the collectives and the arithmetic of both"
+        if self.pinned is not None and _OTHER_ORDER in self.pinned.failure:
+            return "the peer lays free ends in another device order"
+        return "within the program" if self.inside else "not if the ends lie as with the peer"
 
     @property
     def ratio(self) -> float:
@@ -105,8 +108,15 @@ class Case:
         return (self.ours + MIN_BYTES) / (self.theirs + MIN_BYTES)
 
 
-def _much_more(ours: float, theirs: float) -> bool:
-    return max(_LOST * theirs, theirs + MIN_BYTES) < ours < float("inf")
+def _is_more(one: float, other: float) -> bool:
+    return max(_EQUAL * other, other + MIN_BYTES) < one < float("inf")
+
+
+def _weighed(sent: Sent) -> float:
+    """What a program sends, and its collectives and arithmetic at their weights in the objective, in bytes."""
+    latency = BYTES_FIRST.collective_latency_s * BYTES_FIRST.link_bytes_per_s
+    collectives = sum(number for _, _, number, _ in sent.collectives)
+    return sent.bytes + latency * collectives + sent.flops / REPEATED_FOR_A_BYTE
 
 
 class Judge:

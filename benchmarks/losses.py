@@ -143,9 +143,7 @@ def _line(case: Case) -> str:
     """One program in short."""
     each = ", ".join(f"{partitioner} {_said(outcome)}" for partitioner, outcome in case.outcomes.items())
     ratio = f"{case.verdict} {case.ratio:.2f}" if case.comparable else "not compared"
-    ratio += ", inside" if case.inside else ""
-    ratio += ", the peer computes more" if case.repeats else ""
-    ratio += ", the peer changes the order of devices" if case.reorders else ""
+    ratio += f" ({case.reason})" if case.reason else ""
     return f"{case.name}: {ratio}; {each}"
 
 

@@ -21,12 +21,10 @@ def summary(cases: Sequence[Case]) -> list[str]:
     compared = [case for case in cases if case.comparable]
     verdicts = collections.Counter(case.verdict for case in compared)
     counts = ", ".join(f"{verdicts[each]} {each}" for each in ("less", "equal", "more"))
-    lost, inside = sum(case.lost for case in compared), sum(case.inside for case in compared)
+    reasons = collections.Counter(case.reason for case in compared if case.lost)
     lines = [
         f"{len(compared)} of {len(cases)} programs compared with the better peer: {counts}",
-        f"more than 1.1 times and 1 KiB more: {lost}, of these with the peer's layout at both ends, too: {inside}",
-        f"of those, the peer computes over 1.1 times as much on a device: {sum(case.repeats for case in compared)}",
-        f"of the others, it lays free ends in another order of devices: {sum(map(_only_reorders, compared))}",
+        *(f"of those that send more, {count}: {reason}" for reason, count in reasons.most_common()),
     ]
     if compared:
         ours, theirs = sum(c.ours for c in compared), sum(c.theirs for c in compared)
@@ -37,10 +35,6 @@ def summary(cases: Sequence[Case]) -> list[str]:
         )
         lines += ["", *table(_distribution(compared), right=(1,))]
     return [*lines, "", *table(_failures(cases), right=(1, 2, 3, 4, 5))]
-
-
-def _only_reorders(case: Case) -> bool:
-    return case.reorders and not case.repeats
 
 
 def _distribution(cases: Sequence[Case]) -> list[list[str]]:
