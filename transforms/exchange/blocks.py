@@ -250,6 +250,12 @@ def nests_either_way(size: int, before: Axes, after: Axes) -> bool:
     return nests(size, few, many)
 
 
+def misaligned(shape: tuple[int, ...], before: Dims, after: Dims) -> list[int]:
+    """The dimensions whose shards on neither side are unions of shards of the other side."""
+    sides = zip(shape, before, after, strict=True)
+    return [dim for dim, each in enumerate(sides) if not nests_either_way(*each)]
+
+
 @functools.lru_cache(maxsize=4096)
 def all_to_all_moves(before: Dims, after: Dims) -> AxisMoves | None:
     """The axes that an all-to-all moves from the end of one dimension to the end of another; None if more changes.

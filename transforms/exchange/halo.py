@@ -41,6 +41,7 @@ __all__ = [
     "Windows",
     "joint_axes",
     "positions",
+    "realignment",
     "realignments",
     "redistribute",
     "retiling",
@@ -132,22 +133,26 @@ def retiling(size: int, source: Axes, joint: Axes, target: Axes) -> Exchange:
 
 
 @functools.lru_cache(maxsize=4096)
+def realignment(size: int, count: int, joined: int) -> Exchange:
+    """The exchange that makes a dimension of `count` shards even after groups of `joined` of them were concatenated."""
+    few, local = count // joined, -(-size // count) * joined
+    return Exchange(local, _within(blocks(local, few), size), blocks(-(-size // few), few))
+
+
+@functools.lru_cache(maxsize=4096)
 def realignments(sizes: tuple[int, int], counts: tuple[int, int], moved: int) -> tuple[Exchange, Exchange]:
     """The exchanges that make the dimensions of an all-to-all even: of the joined one, then of the cut one.
 
     `counts` are the shards of both before it. Groups of `moved` shards of the first are joined, and each shard of the
     second is cut into as many parts. The parts need not be tiles.
     """
-    few, many = counts[0] // moved, counts[1] * moved
-    joined, shard = -(-sizes[0] // counts[0]) * moved, -(-sizes[1] // counts[1])
+    many, shard = counts[1] * moved, -(-sizes[1] // counts[1])
     part = -(-shard // moved)
     check_shards(many)
     begins = [min(j * shard + m * part, (j + 1) * shard) for j in range(counts[1]) for m in range(moved)]
     held = [(min(a, sizes[1]), min(b, sizes[1])) for a, b in itertools.pairwise((*begins, counts[1] * shard))]
-    return (
-        Exchange(joined, _within(blocks(joined, few), sizes[0]), blocks(-(-sizes[0] // few), few)),
-        Exchange(part, tuple(held), blocks(-(-sizes[1] // many), many)),
-    )
+    cut = Exchange(part, tuple(held), blocks(-(-sizes[1] // many), many))
+    return realignment(sizes[0], counts[0], moved), cut
 
 
 def _within(ranges: tuple[Range, ...], size: int) -> tuple[Range, ...]:

@@ -30,10 +30,10 @@ from gspmd.transforms.emit.counting import CountingEmitter, Sent, counting_conte
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.emit.local_op import local_type
 from gspmd.transforms.exchange.block_emission import exchange_blocks
-from gspmd.transforms.exchange.blocks import AxisMoves, exchange_between_orders, nests_either_way
+from gspmd.transforms.exchange.blocks import AxisMoves, exchange_between_orders, misaligned, nests_either_way
 from gspmd.transforms.exchange.direct import AxisSwap, DirectExchange, direct_exchange
 from gspmd.transforms.exchange.grouped_permute import permute
-from gspmd.transforms.exchange.halo import realignments, redistribute
+from gspmd.transforms.exchange.halo import realignment, realignments, redistribute
 from gspmd.transforms.exchange.sparse_gather import gather_into_place, is_mostly_padding
 from gspmd.transforms.ir.groups import permutation_pairs
 from gspmd.transforms.ir.operations import Block, Value
@@ -114,9 +114,18 @@ class _Emission:
 
 
 def _all_gather(e: _Emission) -> Value:
-    if is_mostly_padding(e.type.shape, e.before.dim_axes(), e.after.dim_axes()):
+    shape, before, after = e.type.shape, e.before.dim_axes(), e.after.dim_axes()
+    crossed = misaligned(shape, before, after)
+    if not crossed and is_mostly_padding(shape, before, after):
         return gather_into_place(e.emit, e.value, e.dims(), e.local_shape, e.cause)
-    return e.emit.slice(e.emit.all_gather_dims(e.value, e.dims(), e.cause), e.local_shape)
+    value = e.emit.all_gather_dims(e.value, e.dims(), e.cause)
+    local = [n if dim in crossed else m for dim, (n, m) in enumerate(zip(value.type.shape, e.local_shape, strict=True))]
+    value = e.emit.slice(value, local)
+    for dim in crossed:
+        count, axes = size_of(before[dim]), after[dim]
+        exchange = realignment(shape[dim], count, count // size_of(axes))
+        value = redistribute(e.emit, value, dim, axes, axes, exchange, e.cause)
+    return value
 
 
 def _all_slice(e: _Emission) -> Value:

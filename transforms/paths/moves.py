@@ -17,10 +17,10 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from gspmd.dialect.axes import Axes, Axis, size_of, starts_with
-from gspmd.transforms.exchange.blocks import AxisMoves, Dims, nests_either_way
+from gspmd.transforms.exchange.blocks import AxisMoves, Dims, misaligned, nests_either_way
 from gspmd.transforms.exchange.intervals import nests
 from gspmd.transforms.paths.path import Move, State
-from gspmd.transforms.paths.prices import Prices
+from gspmd.transforms.paths.prices import MAX_TILES, Prices
 
 
 def conflict(axis: Axis, used: Iterable[Axis]) -> bool:
@@ -39,6 +39,8 @@ class Moves:
         """A single gather or slice to the target, if that suffices; it is optimal."""
         (dims, unreduced), (goal, goal_unreduced) = self.source, self.target
         if unreduced != goal_unreduced:
+            return None
+        if misaligned(self.prices.shape, dims, goal):
             return None
         if all(starts_with(a, b) for a, b in zip(dims, goal, strict=True)):
             return self._gather(self.source, goal)
@@ -92,9 +94,9 @@ class Moves:
     def _gather(self, state: State, goal: Dims) -> Move | None:
         dims, unreduced = state
         gathered = tuple(tuple(a[len(b) :]) for a, b in zip(dims, goal, strict=True))
-        for d, axes in enumerate(gathered):
-            if axes and not self._nests(d, size_of(goal[d]), size_of(dims[d])):
-                return None
+        crossed = misaligned(self.prices.shape, dims, goal)
+        if len(crossed) > 1 or any(size_of(goal[d]) > MAX_TILES for d in crossed):
+            return None
         joined = tuple(axis for axes in gathered for axis in axes)
         time_s = self.prices.gathering(dims, goal, joined) + self.prices.interleaving(gathered, goal)
         return Move(time_s, (goal, unreduced), "all_gather", gathered)

@@ -6,10 +6,10 @@ import math
 
 from gspmd.dialect.axes import Axes, canonical, is_within, size_of, starts_with
 from gspmd.dialect.sharding import TensorSharding, local_shape
-from gspmd.transforms.exchange.blocks import Dims, least_sent
+from gspmd.transforms.exchange.blocks import Dims, least_sent, misaligned
 from gspmd.transforms.exchange.direct import changed_dims, direct_exchange
-from gspmd.transforms.exchange.halo import realignments
-from gspmd.transforms.exchange.intervals import cheapest
+from gspmd.transforms.exchange.halo import realignment, realignments
+from gspmd.transforms.exchange.intervals import Exchange, cheapest
 from gspmd.transforms.exchange.sparse_gather import is_mostly_padding
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
@@ -67,10 +67,16 @@ class Prices:
         return memory + wire
 
     def gathering(self, before: Dims, after: Dims, axes: Axes) -> float:
-        """Seconds to gather shards over `axes`."""
-        if is_mostly_padding(self.shape, before, after):
+        """Seconds to gather shards over `axes`, and to move at most one dimension to the boundaries of even tiles."""
+        crossed = misaligned(self.shape, before, after)
+        if not crossed and is_mostly_padding(self.shape, before, after):
             return self.time("all_reduce", after, after, size_of(axes), axes)
-        return self.time("all_gather", before, after, size_of(axes), axes)
+        time_s = self.time("all_gather", before, after, size_of(axes), axes)
+        for dim in crossed:
+            count, axes = size_of(before[dim]), after[dim]
+            exchange = realignment(self.shape[dim], count, count // size_of(axes))
+            time_s += self._exchanging(exchange, after, dim, axes)
+        return time_s
 
     def interleaving(self, gathered: Dims, goal: Dims) -> float:
         """Seconds of the transpose that puts shards in order which are gathered in several dimensions."""
@@ -88,10 +94,13 @@ class Prices:
             ends = zip((source, target), sizes, strict=True)
             return sum(self._sending(size * self._others(after, dim), 1, axes) for dim, size in ends)
         exchanges = realignments(sizes, counts, size_of(after[target]) // counts[1])
-        return sum(
-            self._sending(way.sent * self._others(after, dim), way.messages, axes)
-            for dim, way in zip((source, target), map(cheapest, exchanges), strict=True)
-        )
+        pairs = zip((source, target), exchanges, strict=True)
+        return sum(self._exchanging(exchange, after, dim, axes) for dim, exchange in pairs)
+
+    def _exchanging(self, exchange: Exchange, after: Dims, dim: int, axes: Axes) -> float:
+        """Seconds of the cheapest exchange of one dimension."""
+        way = cheapest(exchange)
+        return self._sending(way.sent * self._others(after, dim), way.messages, axes)
 
     def directly(self, before: Dims, unreduced: Axes, after: Dims, most_s: float) -> tuple[float, float] | None:
         """Seconds of the direct exchange between two shardings, and its peak memory in bytes.
