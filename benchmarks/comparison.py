@@ -40,20 +40,18 @@ class Region:
 class Comparison:
     """A program as gspmd completes it, beside the completion of one peer.
 
-    `values` counts the values that either of the two splits, and `regions` are where they differ. `our_bytes` and
+    `values` counts the values that either of the two splits, `differing` those on which they differ, and `regions`
+    are where they do, if these are priced. `our_bytes` and
     `their_bytes` are what a device sends in one call when the same partitioner (`gspmd-reshard`, `gspmd-localize`)
     follows either completion.
     """
 
     peer: str
     values: int
+    differing: int
     regions: tuple[Region, ...]
     our_bytes: int
     their_bytes: int
-
-    @property
-    def differing(self) -> int:
-        return sum(len(region.names) for region in self.regions)
 
 
 class Comparer:
@@ -74,12 +72,15 @@ class Comparer:
         if found is not None:
             yield "XLA", found
 
-    def compare(self, peer: str, theirs: Completion) -> Comparison:
-        """Value by value; constants aside, of which every use has its own."""
+    def compare(self, peer: str, theirs: Completion, by_region: bool = True) -> Comparison:
+        """Value by value, without constants, of which every use has its own.
+
+        With `by_region`, it prices every region in which they differ, which takes one partitioning each.
+        """
         names = [n for n in {**self.ours, **theirs} if n in self._graph.slots]
         differing = [n for n in names if self.ours.get(n) != theirs.get(n)]
         regions = []
-        for group in self._graph.connected(differing):
+        for group in self._graph.connected(differing) if by_region else ():
             swapped = {n: s for n, s in self.ours.items() if n not in group}
             swapped.update({n: theirs[n] for n in group if n in theirs})
             first = min(group, key=self._graph.order)
@@ -88,7 +89,7 @@ class Comparer:
             regions.append(Region(tuple(sorted(group, key=str)), *texts, self._graph.place(first), extra))
         mine = {n: s for n, s in self.ours.items() if n not in self._graph.slots}
         their_bytes = self._bytes({**mine, **{n: s for n, s in theirs.items() if n in self._graph.slots}})
-        return Comparison(peer, len(names), tuple(regions), self.our_bytes, their_bytes)
+        return Comparison(peer, len(names), len(differing), tuple(regions), self.our_bytes, their_bytes)
 
     def _bytes(self, completion: Completion) -> int:
         """What a device sends in one call of the program when it is partitioned so."""

@@ -21,12 +21,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test"))
+
+from support.simple_code import SIMPLE_CODE
+
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-# XLA's own passes run all the same; without those of LLVM, and without emitters of optimized fusions.
-os.environ["XLA_FLAGS"] = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false"
-)
+os.environ["XLA_FLAGS"] = SIMPLE_CODE
 
 import report_losses
 import single_operations

@@ -37,9 +37,10 @@ def prepare(devices: int, quiet: bool = False, gpus: bool = False) -> None:
     `gpus`, JAX has the GPUs of this machine, too.
     """
     os.environ["JAX_PLATFORMS"] = "cpu,cuda" if gpus else "cpu"
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    flags = [os.environ.get("XLA_FLAGS", ""), f"--xla_force_host_platform_device_count={devices}"]
     if gpus:
-        os.environ["XLA_FLAGS"] += " --xla_gpu_autotune_level=0"  # which takes time and changes nothing that is sent
+        flags.append("--xla_gpu_autotune_level=0")  # tuning takes time and changes nothing that is sent
+    os.environ["XLA_FLAGS"] = " ".join(flags)
     os.environ["TF_CPP_VMODULE"] = "hlo_pass_pipeline=1"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(_INFO)  # what is off at the start stays off
     import jax

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from support.simple_code import users_environment
+
 from hostile.case import Case
 
 KINDS = ("a process", "closed stdout", "closed stdin", "closed stderr", "broken pipe", "a full stdout", "a terminal",
@@ -44,8 +46,7 @@ def command_of(case: Case) -> list[str]:
 
 def run(case: Case, folder: Path, limit_s: float) -> Finished:
     """Run the case in a folder that is prepared. Files are there; stdin is the case's."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
-    environment.update(case.environment)
+    environment = users_environment(**case.environment)
     started = time.perf_counter()
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(case.stdin)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from jax.errors import JaxRuntimeError
 from jax.sharding import PartitionSpec as P
+from support.simple_code import users_environment
 
 import gspmd
 from gspmd.compiled import ahead_of_time
@@ -147,7 +147,7 @@ def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))},
+        env=users_environment(),
     )
 
 

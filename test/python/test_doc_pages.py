@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from generate import NAMES, page_of
 from generate_api import GROUPS
+from support.simple_code import users_environment
 
 import gspmd
 from gspmd.tools import cli
@@ -42,10 +42,9 @@ def test_a_page_runs(page: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(_NEEDED[page]) is None:
         pytest.skip(f"{_NEEDED[page]} is not installed")
     (tmp_path / "page.py").write_text(python_of(DOCS / page))
-    environment = {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"}
-    rest = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    environment = users_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
     command = [sys.executable, str(tmp_path / "page.py")]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False, env=rest | environment)
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert finished.returncode == 0, finished.stderr
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import math
-import os
 import re
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.simple_code import users_environment
 
 _SHOWN = ("command_line", "cost", "explain", "report", "search", "suggest")
 ROOT = Path(__file__).parents[2]
@@ -64,11 +64,12 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     if ">" in words:
         at = words.index(">")
         target, words = words[at + 1], words[:at]
-    rest = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "GSPMD_DIAGNOSTICS")}
+    environment = users_environment(JAX_PLATFORMS="cpu")
+    del environment["GSPMD_DIAGNOSTICS"]
     finished = subprocess.run(
         [sys.executable, "-P", *_TOOLS[program], *words],
         cwd=folder,
-        env=rest | {"JAX_PLATFORMS": "cpu"},
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -144,11 +145,10 @@ def demonstrated() -> tuple[str, ...]:
 def test_python_runs(name: str, index: int, tmp_path: Path) -> None:
     prepare(tmp_path, PAGES[name])
     (tmp_path / "example.py").write_text(blocks(PAGES[name], "python")[index])
-    rest = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     finished = subprocess.run(
         [sys.executable, "example.py"],
         cwd=tmp_path,
-        env=rest | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"},
+        env=users_environment(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES="8"),
         capture_output=True,
         text=True,
         check=False,

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.simple_code import users_environment
+
 
 def run_twice(script: Path, *args: str, timeout_s: float = 60) -> list[subprocess.CompletedProcess[str]]:
     """`script ADDRESS PROCESS args...`, how each of the two ended; what still runs after `timeout_s` is killed.
@@ -19,10 +21,10 @@ def run_twice(script: Path, *args: str, timeout_s: float = 60) -> list[subproces
         address = f"localhost:{probe.getsockname()[1]}"
     processes = []
     for number in range(2):
-        seed = {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu", "PYTHONHASHSEED": str(number + 1)}
         path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
-        environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"} | seed
-        environment["PYTHONPATH"] = path
+        environment = users_environment(
+            JAX_NUM_CPU_DEVICES="4", JAX_PLATFORMS="cpu", PYTHONHASHSEED=str(number + 1), PYTHONPATH=path
+        )
         command = [sys.executable, str(script), address, str(number), *args]
         pipe = subprocess.PIPE
         processes.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))

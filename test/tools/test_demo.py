@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.simple_code import users_environment
 
 import gspmd
 
@@ -20,7 +21,7 @@ def demo(*words: str, folder: Path | None = None) -> subprocess.CompletedProcess
         text=True,
         check=False,
         cwd=folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))},
+        env=users_environment(),
     )
 
 
