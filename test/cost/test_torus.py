@@ -16,7 +16,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.mesh import Mesh
 from gspmd.transforms.ir.groups import reach_of
 from gspmd.transforms.ir.reading import model_of
-from gspmd.transforms.machine.cost import collective_time
+from gspmd.transforms.machine.cost import collective_time, fastest_collective
 from gspmd.transforms.machine.target_file import read_hardware, read_target
 from gspmd.transforms.machine.targets import TOPOLOGIES, Traffic
 from gspmd.transforms.machine.topology import example_of
@@ -179,3 +179,30 @@ def test_how_far_messages_go_counts_positions_around_a_ring() -> None:
     assert reach_of(mesh, np.array([[11, 6]])) == 1
     assert reach_of(mesh, np.array([[11, 8], [0, 0]])) == 3
     assert reach_of(mesh, np.array([[11, 5]])) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "sizes"),
+    [
+        *(("tpu-v5p", (16,)), ("tpu-v5p", (4, 4)), ("tpu:v5e:4x4", (16,)), ("tpu:v5e:4x4", (2, 8))),
+        *(("tpu:v3:4x4", (4, 8)), ("tpu:v5p:4x4x4", (4, 4, 4)), ("a100", (2, 8)), ("gb200", (4, 4)), ("", (2, 8))),
+    ],
+)
+def test_no_collective_is_faster_than_the_fastest(target: str, sizes: tuple[int, ...]) -> None:
+    mesh = Mesh(tuple(zip("xyz", sizes, strict=False)))
+    hardware = read_hardware(target, mesh)
+    latency_s, bytes_per_s = fastest_collective(hardware)
+    for count in range(1, len(sizes) + 1):
+        for names in itertools.combinations("xyz"[: len(sizes)], count):
+            axes = tuple(mesh.axis(name) for name in names)
+            devices = math.prod(axis.size for axis in axes)
+            for kind, received in (
+                ("all_gather", devices - 1),
+                ("all_reduce", (devices - 1) / devices),
+                ("reduce_scatter", (devices - 1) / devices),
+                ("all_to_all", (devices - 1) / devices),
+                ("collective_permute", 1),
+            ):
+                for size in (4.0, 1e9):
+                    least_s = latency_s + size * received / bytes_per_s
+                    assert collective_time(kind, size, devices, hardware, axes) >= least_s * (1 - 1e-9)

@@ -138,6 +138,15 @@ def collective_time(
     return _ring_time(sent, parts)
 
 
+def fastest_collective(hardware: Hardware) -> tuple[float, float]:
+    """Bounds for all collectives: the least latency in seconds, and the most bytes per second that reach a device."""
+    links = [link for axis in hardware.axes.values() for link in axis if link.size > 1]
+    chip = math.prod(link.size for link in links if link.on_chip)
+    latency_s = [0.0 if link.on_chip else link.latency_s for link in links]
+    rate = 2 * chip * sum(link.bytes_per_s for link in links)
+    return min([hardware.collective_latency_s, *latency_s]), max(hardware.link_bytes_per_s, rate)
+
+
 def tiers(axes: Axes, hardware: Hardware) -> tuple[Axes, Axes]:
     """The parts of axes inside a domain, and those between domains.
 

@@ -18,6 +18,7 @@ from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at
 from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step import ReshardStep
+from gspmd.transforms.machine.cost import fastest_collective
 from gspmd.transforms.paths.moves import Moves
 from gspmd.transforms.paths.path import Move, MoveBudget, Path, State
 from gspmd.transforms.paths.prices import Prices
@@ -57,6 +58,7 @@ class Search:
         self.finer = finer
         self._devices = source.mesh.size // size_of(source.manual)
         self._ahead: dict[State, float] = {}
+        self._fastest = fastest_collective(prices.hardware)
         self.limited = False  # whether some path was rejected because of its memory
 
     def run(self, most_bytes: float = math.inf, most_s: float = math.inf) -> Path | None:
@@ -110,14 +112,13 @@ class Search:
 
     def _ahead_s(self, state: State) -> float:
         """A lower bound of the seconds from a state to the target: one collective that sends the missing bytes."""
-        hardware = self.prices.hardware
-        if hardware.axes or state == self.target:
+        if state == self.target:
             return 0.0
         found = self._ahead.get(state)
         if found is None:
             least = self.prices.bytes_of(least_elements(self.prices.shape, state, self.target, self._devices))
-            latency_s = hardware.collective_latency_s if least else 0.0
-            found = self._ahead[state] = least / hardware.link_bytes_per_s + latency_s
+            latency_s, bytes_per_s = self._fastest
+            found = self._ahead[state] = latency_s + least / bytes_per_s if least else 0.0
         return found
 
     def _given_up(
