@@ -225,7 +225,13 @@ TOPOLOGIES: dict[str, Topology] = {
         ),
         (
             "context by Ulysses",
-            {**_mesh(fsdp=2, context=4), "context_parallel_strategy": "ulysses", "attention": "flash"},
+            {
+                **_mesh(fsdp=2, context=4),
+                "context_parallel_strategy": "ulysses",
+                "attention": "flash",
+                "use_tokamax_splash": True,
+                "packing": False,
+            },
         ),
         (
             "context by both",
