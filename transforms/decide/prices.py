@@ -38,25 +38,39 @@ class PriceBook:
         self.parts, self.hardware = parts, hardware
         self.never_s = never_s(hardware)
         self._known: dict[tuple[TensorType, Placements], Floats] = {}
+        self._asked: dict[tuple[TensorType, Placements], int] = {}
         self.planner: Planner = Planner(parts.mesh, hardware) if routes is None else routes.planner
         self._routes: RouteBook = RouteBook(hardware) if routes is None else routes._routes
         self._wires = WirePrices(parts, hardware)
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
-        routes = self._routes.of(table)
-        if routes is None:
+        every = self._every(type_, table, len(sources) * len(targets))
+        if every is None:
             found = self._in_closed_form(type_, table, sources, targets)
         else:
-            every = self._known.get((type_, table))
-            if every is None:
-                every = self._known[type_, table] = routes.seconds(type_, (self.hardware, self._wires))
             found = every[sources[:, None], targets]
         never = (table.partial[targets][None, :] & ~table.partial[sources][:, None]) != 0
         prices: Floats = np.where(never, self.never_s, found)
         for a, b in np.argwhere(np.isinf(prices)).tolist():
             prices[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
         return prices
+
+    def _every(self, type_: TensorType, table: Placements, asked: int) -> Floats | None:
+        """The seconds between all placements; None if fewer pairs than there are have been asked for in closed form."""
+        key, whole = (type_, table), len(table.lists) ** 2
+        every = self._known.get(key)
+        if every is None:
+            self._asked[key] = self._asked.get(key, 0) + asked
+            routes = self._routes.of(table)
+            if routes is not None:
+                every = routes.seconds(type_, (self.hardware, self._wires))
+            elif self._asked[key] >= whole:
+                numbers = np.arange(len(table.lists))
+                every = self._in_closed_form(type_, table, numbers, numbers)
+            if every is not None:
+                self._known[key] = every
+        return every
 
     def _planned_s(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """Seconds of the planner's path, which may have been chosen for other hardware."""
@@ -72,8 +86,9 @@ class PriceBook:
         """Seconds for even values; infinite if a dimension changes its axes and is uneven before or after."""
         lists, parts = table.lists, self.parts
         a, b = sources[:, None], targets[None, :]
-        mask_a, mask_b = table.mask[a], table.mask[b]
-        sums_a, sums_b = table.partial[a], table.partial[b]
+        small = np.min_scalar_type(len(parts.size_of_mask))  # pairs of placements are many: their masks are small
+        masks, sums = table.mask.astype(small), table.partial.astype(small)
+        mask_a, mask_b, sums_a, sums_b = masks[a], masks[b], sums[a], sums[b]
         scattered, reduced = sums_a & mask_b, sums_a & ~mask_b
         new = mask_b & ~mask_a & ~sums_a
         kept = mask_a & mask_b

@@ -21,7 +21,7 @@ import dataclasses
 import itertools
 import math
 
-from gspmd.dialect.axes import Axis, is_within
+from gspmd.dialect.axes import Axes, Axis, is_within
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding
@@ -74,6 +74,7 @@ class Planner:
         self._memo: dict[_Question, Path] = {}
         self._routes = RouteBook(self.hardware)
         self._parts: dict[frozenset[Axis], AxisParts] = {}
+        self._prices: dict[tuple[TensorType, Axes], Prices] = {}
 
     def plan(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> Path:
         """The cheapest path to the target.
@@ -109,9 +110,17 @@ class Planner:
         if not paths or None in paths:
             return None
         made = [path for path in paths if path is not None]
-        prices = Prices(type_, source, self.hardware)
+        prices = self._prices_of(type_, source)
         held = [*(path.peak_bytes for path in made), *(prices.local_bytes(stop.dim_axes()) for stop in stops[1:-1])]
         return Path(tuple(step for path in made for step in path.steps), sum(path.time_s for path in made), max(held))
+
+    def _prices_of(self, type_: TensorType, source: TensorSharding) -> Prices:
+        """The prices of moves of a tensor, shared by all searches."""
+        key = type_, source.manual
+        found = self._prices.get(key)
+        if found is None:
+            found = self._prices[key] = Prices(type_, source, self.hardware)
+        return found
 
     def _parts_of(self, *ends: TensorSharding) -> AxisParts:
         """The parts into which two shardings cut the axes of the mesh."""
@@ -126,7 +135,7 @@ class Planner:
         self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
     ) -> Path | None:
         """A single step of a route."""
-        prices = Prices(type_, source, self.hardware)
+        prices = self._prices_of(type_, source)
         return Search(prices, source, target, common_cuts(source, target), budget).one_step()
 
     def nearest(
@@ -137,7 +146,7 @@ class Planner:
         return min(paths, key=lambda pair: pair[1].time_s)
 
     def _search(self, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget) -> Path:
-        prices = Prices(type_, source, self.hardware)
+        prices = self._prices_of(type_, source)
         ends = max(prices.local_bytes(sharding.dim_axes()) for sharding in (source, target))
         searches = _Searches(prices, type_, source, target, budget)
         if self.max_temporary_bytes:

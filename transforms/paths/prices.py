@@ -34,6 +34,9 @@ class Prices:
         # memoized, since searches repeat the same calls
         self._local: dict[Dims, float] = {}
         self._wire: dict[tuple[str, float, int, Axes], float] = {}
+        self._gathering: dict[tuple[Dims, Dims], float] = {}
+        self._least_direct: dict[tuple[Dims, Axes, Dims], float] = {}
+        self._direct: dict[tuple[Dims, Axes, Dims], tuple[float, float] | None] = {}
 
     def local_bytes(self, dims: Dims) -> float:
         """The bytes of the value on a device with this sharding."""
@@ -68,6 +71,12 @@ class Prices:
 
     def gathering(self, before: Dims, after: Dims, axes: Axes) -> float:
         """Seconds to gather shards over `axes`, and to move at most one dimension to the boundaries of even tiles."""
+        found = self._gathering.get((before, after))
+        if found is None:
+            found = self._gathering[before, after] = self._gathering_s(before, after, axes)
+        return found
+
+    def _gathering_s(self, before: Dims, after: Dims, axes: Axes) -> float:
         crossed = misaligned(self.shape, before, after)
         if not crossed and is_mostly_padding(self.shape, before, after):
             return self.time("all_reduce", after, after, size_of(axes), axes)
@@ -107,27 +116,40 @@ class Prices:
 
         None if it takes `most_s` or more, or if there are too many devices and messages to plan it.
         """
+        key = before, unreduced, after
+        least_s = self._least_direct.get(key)
+        if least_s is None:
+            least_s = self._least_direct[key] = self._least_direct_s(*key)
+        if least_s >= most_s:
+            return None
+        if key not in self._direct:
+            self._direct[key] = self._direct_s(*key)
+        return self._direct[key]
+
+    def _least_direct_s(self, before: Dims, unreduced: Axes, after: Dims) -> float:
+        """A lower bound of the seconds of the direct exchange; infinite if it is not planned."""
         old, new = (tuple(map(canonical, dims)) for dims in (before, after))
-        asked = self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)
-        alone_s, least = self.time("", before, after, 1), least_sent(*asked)
+        least = least_sent(self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual))
+        if least is not None:
+            return self.time("", before, after, 1) + self._sending(least, 1, *_changed_axes(old, new))
         changed = changed_dims(old, new)
-        both = {axis for dim in changed for axis in (*old[dim], *new[dim])}
-        over = tuple(sorted(axis for axis in both if not any(is_within(axis, [other]) for other in both - {axis})))
-        # If a dimension gets finer or coarser tiles, they move to neighbors; over other axes they move anywhere.
-        is_near = all(starts_with(old[dim], new[dim]) or starts_with(new[dim], old[dim]) for dim in changed)
-        reach = 1 if is_near and len(changed) == 1 else ANYWHERE
-        if least is not None and alone_s + self._sending(least, 1, over, reach) >= most_s:
-            return None
-        if least is None and (len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MAX_PLANNED_DEVICES):
-            return None
-        way = direct_exchange(*asked)
+        if len(changed) > 1 or size_of((*old[changed[0]], *new[changed[0]])) > MAX_PLANNED_DEVICES:
+            return math.inf
+        return 0.0
+
+    def _direct_s(self, before: Dims, unreduced: Axes, after: Dims) -> tuple[float, float] | None:
+        """Seconds of the direct exchange, and its peak memory in bytes; None if it is not planned."""
+        old, new = (tuple(map(canonical, dims)) for dims in (before, after))
+        way = direct_exchange(self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual))
         if way is None:
             return None
         if way.kind == "all_to_all":
             return self.time(way.kind, before, after, size_of(way.axes), way.axes), 0.0
+        alone_s = self.time("", before, after, 1)
         if way.messages > 1:  # each piece is written to its position
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
-        return alone_s + self._sending(way.sent, way.messages, over, reach), way.gathered * self._element_bytes
+        sending_s = self._sending(way.sent, way.messages, *_changed_axes(old, new))
+        return alone_s + sending_s, way.gathered * self._element_bytes
 
     def _others(self, dims: Dims, dim: int) -> int:
         """The elements of a shard in all dimensions but one."""
@@ -140,3 +162,15 @@ class Prices:
             return 0.0
         time_s = collective_time("collective_permute", sent, 2, self.hardware, axes, reach)
         return time_s + (messages - 1) * self.hardware.collective_latency_s
+
+
+def _changed_axes(old: Dims, new: Dims) -> tuple[Axes, int]:
+    """The axes of the dimensions that change, and the reach of messages along them.
+
+    If one dimension gets finer or coarser tiles, they move to neighbors; over other axes they move anywhere.
+    """
+    changed = changed_dims(old, new)
+    both = {axis for dim in changed for axis in (*old[dim], *new[dim])}
+    over = tuple(sorted(axis for axis in both if not any(is_within(axis, [other]) for other in both - {axis})))
+    is_near = all(starts_with(old[dim], new[dim]) or starts_with(new[dim], old[dim]) for dim in changed)
+    return over, 1 if is_near and len(changed) == 1 else ANYWHERE
