@@ -26,7 +26,7 @@ from gspmd.verification.index_maps import (
     set_map,
 )
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.sets import union, united
+from gspmd.verification.sets import removed, union, united
 from gspmd.verification.summing import Summing, of_all_shares
 from gspmd.verification.terms import (
     CHOICE,
@@ -116,8 +116,9 @@ class Algebra(Values):
     def selector(self, value: SymbolicValue) -> IndexMap:
         """The number of the part that a choice takes."""
         (ref,) = value.term.own
-        assert isinstance(ref, int)
-        return value.maps[ref]
+        which = value.maps[ref] if isinstance(ref, int) else ref
+        assert isinstance(which, IndexMap)
+        return which
 
     def leaves(self, value: SymbolicValue) -> list[SymbolicValue]:
         """The parts of a choice."""
@@ -201,6 +202,25 @@ class Algebra(Values):
                     break
         return self.of(self.terms.added([each.instance for each in parts]), values[0].shape)
 
+    def _subtracted(self, left: SymbolicValue, right: SymbolicValue) -> SymbolicValue | None:
+        """The difference of equal integers, or of a sum of integers and one of its summands; None for others."""
+        term, part = left.term, right.term
+        if left.instance == right.instance:
+            return self.zero(left.element, left.shape)
+        if term.operation != (SUM, "add") or len(term.own) != 1 or term.parts[0] is not part:
+            return None
+        (own,), row = term.own, dict[int, IndexMap]()
+        for ref, kind, each in zip(term.refs[0], part.kinds, right.maps, strict=True):
+            if isinstance(ref, BoundSlot) and kind != SET:
+                row[ref.column] = each
+            elif opened(ref, left.maps, 0) is not each:
+                return None
+        without = removed(left.maps[own], [row[column] for column in sorted(row)]) if isinstance(own, int) else None
+        if without is None:
+            return None
+        maps = [without if slot == own else each for slot, each in enumerate(left.maps)]
+        return self._of_nonempty("add", self.value(term, maps, left.shape))
+
     def _summands(self, value: SymbolicValue, most: int) -> list[SymbolicValue]:
         return [self.of(each, value.shape) for each in summands(value.instance, most)]
 
@@ -231,6 +251,8 @@ class Algebra(Values):
     def _undone(self, name: str, element: str, values: Sequence[SymbolicValue]) -> SymbolicValue | None:
         """The result of an operation that inverts the operation of its operand; None for others."""
         value = values[0]
+        if name == "stablehlo.subtract" and numbers.bits_of(element) is not None:
+            return self._subtracted(*values)
         if name == "stablehlo.convert" and value.term.kind == name and value.term.parts[0].element == element:
             return self.part(value, 0) if numbers.widens(element, value.element) else None
         if name in _PARTS_OF_COMPLEX and value.term.kind == "stablehlo.complex":
@@ -306,7 +328,7 @@ class Algebra(Values):
             result = self.choice(mask, made, self.zero(element, value.shape))
             return self.of(result.instance, value.shape, valid)
         known = self.without(values[0], lambda term: term.kind == CONSTANT) if len(values) == 1 else None
-        if known is None:
+        if known is None or operation[0] == ORDERED:
             return None
         mask, part, other = known
         yes, no = (self.elementwise(operation, element, [each]) for each in (part, other))

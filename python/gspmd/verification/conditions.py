@@ -19,7 +19,7 @@ from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import IndexMap, counted, dim, integer_map, pointwise, pointwise_known
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
-from gspmd.verification.terms import CHOICE, CONSTANT, SET, SUM, BoundSlot, Instance, is_zero
+from gspmd.verification.terms import CHOICE, CONSTANT, NOTHING, SET, SUM, BoundSlot, Instance, is_zero
 from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
@@ -84,7 +84,8 @@ class Conditions(Algebra):
             return None
         if direction == _EQUAL:
             return self.equal(left, number)
-        return self._bounded(direction, left, number)
+        made = self._bounded(direction, left, number)
+        return super().elementwise((_COMPARE, direction, left.element), "i1", [left, right]) if made is None else made
 
     def equal(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue:
         """Whether integers are these numbers."""
@@ -123,8 +124,13 @@ class Conditions(Algebra):
         return super().elementwise((_COMPARE, _EQUAL, element), "i1", [value, self.number(number, element, shape)])
 
     def _equal_within(self, value: SymbolicValue, low: int, high: int, number: IndexMap) -> SymbolicValue | None:
-        """Whether clamped integers are these numbers; None if these take both limits, or nothing between."""
-        given = number.bounds()
+        """Whether clamped integers are these numbers; None if these take both limits, or nothing between.
+
+        A limit that the integers do not exceed counts as being between.
+        """
+        given, (least, most) = number.bounds(), self.range_of(value)
+        if given is not None and (given[0] > low or low <= least) and (given[1] < high or high >= most):
+            return self.equal(value, number)
         if given is None or (given[0] <= low and given[1] >= high) or not any(low < n < high for n in given):
             return None
         made = self.equal(value, number)
@@ -182,7 +188,10 @@ class Conditions(Algebra):
         return int(low.operation[1]), int(high.operation[1])  # type: ignore[call-overload]
 
     def _bounded(self, direction: str, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
-        """A comparison with a known number, moved to the base of the integer, if no arithmetic wraps around."""
+        """A comparison with a known number, moved to the base of the integer, if no arithmetic wraps around.
+
+        Clamped integers are moved to if both limits are on the same side of the number as the integers beyond them.
+        """
         reflected = self._reflected(value)
         if reflected is not None and self._is_exact_difference(*reflected, value.element):
             part, known = reflected
@@ -192,6 +201,15 @@ class Conditions(Algebra):
                 return None
             mirrored = (_COMPARE, _MIRRORED[direction], part.element)
             return self.elementwise(mirrored, "i1", [part, self.number(moved, part.element, value.shape)])
+        if (limits := self._clamp_limits(value)) is not None:
+            part, (low, high) = self.part(value, 1), limits
+            least, most = self.range_of(part)
+            low = low + (direction in ("GE", "LT", "NE")) if low > least else least
+            high = high - (direction in ("LE", "GT", "NE")) if high < most else most
+            if not _within(number, low, high):
+                return None
+            against = self.number(number, value.element, value.shape)
+            return self.elementwise((_COMPARE, direction, value.element), "i1", [part, against])
         base, offset = self.base(value)
         if base is value:
             return None
@@ -336,7 +354,7 @@ class Conditions(Algebra):
 
     def _with_zeros_last(self, condition: SymbolicValue, yes: SymbolicValue, no: SymbolicValue) -> SymbolicValue | None:
         """A selection of zero or another value, as one of that value or zero on the opposite condition."""
-        if not self.is_zero(yes) or self.is_zero(no) or condition.term.kind == _COMPARE:
+        if not self.is_zero(yes) or self.is_zero(no) or condition.term.kind == _COMPARE or no.term.kind == NOTHING:
             return None
         opposite = self._opposite(condition)
         return None if opposite is None else self.elementwise((_SELECT,), yes.element, [opposite, no, yes])
@@ -424,8 +442,10 @@ class Conditions(Algebra):
             label = dim(rank + j)
             sizes.append(each.table.shape[-2])
             counts.append(integer_map([*each.labels, label], each.table[..., -1]))
-            for column in range(each.columns or 0):
-                columns[BoundSlot(j, column)] = integer_map([*each.labels, label], each.table[..., column])
+            for slot, ref in enumerate(term.refs[0]):
+                if isinstance(ref, BoundSlot) and ref.of == j:
+                    made = index_maps.numbered_sets if term.parts[0].kinds[slot] == SET else integer_map
+                    columns[ref] = made([*each.labels, label], each.table[..., ref.column])
         bindings = [
             columns[ref] if isinstance(ref, BoundSlot) else value.maps[ref] if isinstance(ref, int) else ref
             for ref in term.refs[0]

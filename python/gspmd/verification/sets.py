@@ -88,6 +88,20 @@ def rows_along(labels: Sequence[Label], label: Label, table: Integers) -> IndexM
     return set_map(rest, table.reshape((*outer, math.prod(rows), table.shape[-1])))
 
 
+def removed(rows: IndexMap, row: Sequence[IndexMap]) -> IndexMap | None:
+    """The sets without a row; None if one of them does not have it."""
+    sizes = dict(rows.sizes())
+    for each in row:
+        sizes.update(each.sizes())
+    labels = tuple(sorted(sizes))
+    full = tuple(sizes[label] for label in labels)
+    table = np.array(np.broadcast_to(rows.spread(labels), (*full, *rows.table.shape[-2:])))
+    same = [table[..., column] == each.spread(labels)[..., None] for column, each in enumerate(row)]
+    here = np.logical_and.reduce([table[..., -1] > 0, *same])
+    table[..., -1] -= here
+    return set_map(labels, table) if (here.sum(axis=-1) == 1).all() else None
+
+
 def union(first: IndexMap, second: IndexMap) -> IndexMap:
     """The union of two sets."""
     sizes = {**first.sizes(), **second.sizes()}

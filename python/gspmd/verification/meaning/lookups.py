@@ -232,7 +232,7 @@ def _scatter(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
         wanted = pointwise(lambda p, o: p - o, counted(dim(d), shape[d]), offset)
         # a window that does not lie within the operand is left out as a whole, as XLA does
         fits = pointwise(lambda w, d=d, window=window: (w >= 0) & (w <= shape[d] - window), wanted)
-        equal = algebra.equal(start, _known_at(wanted, value))
+        equal = algebra.equal(start, masked(_known_at(wanted, value), fits))
         equal = algebra.choice(fits, equal, algebra.number(index_maps.constant(0), "i1", shape_of_all))
         here = equal if here is None else algebra.elementwise(("stablehlo.and",), "i1", [here, equal])
     monoid, neutral = _combining(machine, op, value.element)
