@@ -43,6 +43,7 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
 ADD = "stablehlo.add"
+TUPLE = ("tuple",)
 ANY_ONE, NOTHING = "any one", "nothing"
 """What is left of the updates of an element that replace it, in no order, and of none; followed by a type."""
 _MAX_FLAT = 1 << 19

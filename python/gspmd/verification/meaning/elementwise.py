@@ -15,10 +15,9 @@ from gspmd.verification.index_maps import counted, dim, integer_map
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.numbers import bits_of
-from gspmd.verification.terms import CHOICE
+from gspmd.verification.terms import CHOICE, TUPLE
 from gspmd.verification.values import SymbolicValue
 
-TUPLE = ("tuple",)
 _LAYOUTS = {"result_layout", "xla_shape"}  # of memory, as HLO has them
 _BROADCASTING = "chlo.broadcast_"
 _IGNORED = frozenset({"sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes", "indices_are_sorted", *_LAYOUTS})

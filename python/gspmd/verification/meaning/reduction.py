@@ -11,10 +11,10 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import numbers
 from gspmd.verification.attributes import ints, reducer
 from gspmd.verification.index_maps import Integers
-from gspmd.verification.meaning.elementwise import TUPLE, item, joint, region_text, spread
+from gspmd.verification.meaning.elementwise import item, joint, region_text, spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.meaning.opaque import opaque
-from gspmd.verification.terms import CONSTANT, SUM
+from gspmd.verification.terms import CONSTANT, SUM, TUPLE
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.witness import Numbers, Uninterpreted, Witness
 
