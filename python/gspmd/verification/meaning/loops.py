@@ -157,7 +157,8 @@ class _Match:
         self._values = values
         self._loop = loop
         body = op.regions[1]
-        self._fixed = {k for k, name in enumerate(body.terminator.operands) if name is body.arguments[k]}
+        carried = enumerate(zip(body.terminator.operands, body.arguments, strict=True))
+        self._fixed = {k for k, (made, name) in carried if made is name or 0 in name.type.shape}
         self._guesses: dict[tuple[int, tuple[Label, ...]], Iterator[_Relation]] = {}
         self._active = [k for k in range(len(values)) if k not in self._fixed]
         if len(self._active) != len(loop.active):
