@@ -49,6 +49,23 @@ func.func @main(%a: tensor<5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}
   return %0 : tensor<5xf32>
 }
 """
+WITHIN = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}, %i: tensor<1xi8>) -> tensor<1xf32> {
+  %0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [0], start_index_map = [0]>,
+    slice_sizes = array<i64: 1>}> : (tensor<5xf32>, tensor<1xi8>) -> tensor<1xf32>
+  return %0 : tensor<1xf32>
+}
+"""
+ROW = """
+sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<7x3xf32> SHARDED, %u: tensor<1x3xf32>, %i: tensor<ui32>, %j: tensor<ui32>)
+    -> (tensor<7x3xf32> SHARDED) {
+  %0 = stablehlo.dynamic_update_slice %a, %u, %i, %j
+    : (tensor<7x3xf32>, tensor<1x3xf32>, tensor<ui32>, tensor<ui32>) -> tensor<7x3xf32>
+  return %0 : tensor<7x3xf32>
+}
+""".replace("SHARDED", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}')
 MOVED = """
 sdy.mesh @mesh = <["x"=2]>
 func.func @main(%a: tensor<2xi32>) -> (tensor<9xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
@@ -144,6 +161,24 @@ CASES = {
         ("dense<5> : tensor<i64>", "dense<4> : tensor<i64>"),
         ("dense<-1> : tensor<i64>", "dense<0> : tensor<i64>"),
         ("dense<2> : tensor<i32>", "dense<1> : tensor<i32>"),
+    ),
+    "within": (
+        WITHIN,
+        ("dense<4> : tensor<i8>", "dense<5> : tensor<i8>"),
+        ("dense<0> : tensor<1xi32>", "dense<-1> : tensor<1xi32>"),
+        ("dense<2> : tensor<1xi32>", "dense<1> : tensor<1xi32>"),
+        ("compare GE", "compare GT"),
+        ("dense<2> : tensor<i32>", "dense<1> : tensor<i32>"),
+    ),
+    "row": (
+        ROW,
+        ("dense<6> : tensor<ui32>", "dense<5> : tensor<ui32>"),
+        ("dense<6> : tensor<ui32>", "dense<7> : tensor<ui32>"),
+        ("dense<4> : tensor<i32>", "dense<3> : tensor<i32>"),
+        ("dense<3> : tensor<i32>", "dense<2> : tensor<i32>"),
+        ("compare GE", "compare GT"),
+        ("compare LT", "compare LE"),
+        ("%14, %arg1, %10", "%14, %10, %arg1"),
     ),
     "moved": (MOVED, ("[2:5]", "[1:4]"), ("dense<3> : tensor<5xi32>", "dense<4> : tensor<5xi32>")),
     "updated": (
@@ -261,3 +296,23 @@ def test_limits_are_left_out_of_comparisons_that_they_do_not_decide(direction: s
         integers = range(0 if element == "ui32" else -9, 9)
         same = all(compare(i, number) == compare(min(max(i, _LOW), _HIGH), number) for i in integers)
         assert gspmd.verify(plain, gspmd.partition(limited)).proved == same, number
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "18446744073709551615"])
+def test_the_largest_unsigned_integers_are_not_negative(number: str) -> None:
+    """These are stored as negative ones; no comparison with them is decided."""
+    compared, never = (
+        f"""
+        sdy.mesh @mesh = <["x"=2]>
+        func.func @main(%a: tensor<8xui64>) -> tensor<8xi1> {{
+          %n = stablehlo.constant dense<{number}> : tensor<8xui64>
+          {line}
+          return %0 : tensor<8xi1>
+        }}"""
+        for line in (
+            "%0 = stablehlo.compare EQ, %a, %n : (tensor<8xui64>, tensor<8xui64>) -> tensor<8xi1>",
+            "%0 = stablehlo.constant dense<false> : tensor<8xi1>",
+        )
+    )
+    assert gspmd.verify(compared).proved
+    assert not gspmd.verify(compared, gspmd.partition(never)).proved

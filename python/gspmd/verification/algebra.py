@@ -80,12 +80,15 @@ class Algebra(Values):
         return self.of(self.terms.make((INTEGER,), element, own=[(NUMBER, each)]), shape, valid)
 
     def known(self, value: SymbolicValue) -> IndexMap | None:
-        """The numbers of a value, or None if they are unknown."""
+        """The numbers of a value, or None if they are unknown, or unsigned and as large as to be stored as negative."""
+        found: IndexMap | None = None
         if value.term.kind == INTEGER:
-            return value.maps[0]
-        if value.term.kind == CONSTANT:
-            return index_maps.constant(int(value.term.operation[1]))  # type: ignore[call-overload]
-        return None
+            found = value.maps[0]
+        elif value.term.kind == CONSTANT:
+            found = index_maps.constant(int(value.term.operation[1]))  # type: ignore[call-overload]
+        if found is not None and value.element == "ui64" and (found.bounds() or (0,))[0] < 0:
+            return None
+        return found
 
     def zero(self, element: str, shape: Sequence[int]) -> SymbolicValue:
         if element.startswith("complex<"):
@@ -141,7 +144,7 @@ class Algebra(Values):
 
     def _seen(self, value: SymbolicValue, mask: IndexMap) -> SymbolicValue:
         """A value whose elements do not matter where a mask is not 1."""
-        return self.value(value.term, [masked(each, mask) for each in value.maps], value.shape)
+        return self.value(value.term, [masked(each, mask) for each in value.maps], value.shape, value.valid)
 
     def part(self, value: SymbolicValue, number: int) -> SymbolicValue:
         """A part of a value's term, with its bindings."""

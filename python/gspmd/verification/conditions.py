@@ -8,6 +8,7 @@ is a sum over its own rows, and the sum over all devices is the look-up of the g
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from gspmd.verification.terms import CHOICE, CONSTANT, NOTHING, SET, SUM, BoundS
 from gspmd.verification.values import SymbolicValue
 
 _EQUAL = "EQ"
+_WIDEST = 64  # bits; numbers beyond the range of narrower types are compared as they are
 _COMPARE, _SELECT, _AND, _OR, _NOT = (f"stablehlo.{name}" for name in ("compare", "select", "and", "or", "not"))
 _ADD = "stablehlo.add"
 _OPPOSITE = {"LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT", "EQ": "NE", "NE": "EQ"}
@@ -36,6 +38,12 @@ class _Bounds:
     low: IndexMap | None = None
     high: IndexMap | None = None
 
+    def both(self, other: _Bounds) -> _Bounds:
+        """The bounds of an integer that has both."""
+        lows = [each for each in (self.low, other.low) if each is not None]
+        highs = [each for each in (self.high, other.high) if each is not None]
+        return _Bounds(pointwise(_largest, *lows) if lows else None, pointwise(_least, *highs) if highs else None)
+
 
 class Conditions(Algebra):
     """Makes values, with conditions in normal form."""
@@ -47,7 +55,7 @@ class Conditions(Algebra):
         if name == _COMPARE and "total" not in operation and numbers.bits_of(values[0].element):
             made = self._compared(str(operation[1]), values)
         elif name == _AND and element == "i1":
-            made = self._all_of(self._conjuncts(values[0]) + self._conjuncts(values[1]))
+            made = self._all_of(self.conjuncts(values[0]) + self.conjuncts(values[1]))
         elif name == _SELECT:
             made = as_ordered(self, *values) or self._with_zeros_last(*values) or self._selected(*values)
         elif name == BITCAST and is_float(element):
@@ -84,23 +92,38 @@ class Conditions(Algebra):
             return None
         if direction == _EQUAL:
             return self.equal(left, number)
+        if (possible := self._possible(direction, left, number)) is not None:
+            return possible
         made = self._bounded(direction, left, number)
         return super().elementwise((_COMPARE, direction, left.element), "i1", [left, right]) if made is None else made
 
+    def _possible(self, direction: str, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
+        """A comparison with a number of each device that does not hold on some devices, as a choice of it or false."""
+        if direction == "NE" or not number.labels or any(label.kind != "digit" for label in number.labels):
+            return None
+        ends = [pointwise_known(numbers.COMPARE[direction], each, number) for each in self._limits(value)]
+        some = pointwise_known(np.maximum, *ends)
+        if 0 not in some.taken or any(label.kind != "digit" for label in some.labels):
+            return None
+        left = pointwise(lambda n, s: np.where(s == 1, n, ANY), number, some)
+        against = self.number(left, value.element, value.shape)
+        here = self.elementwise((_COMPARE, direction, value.element), "i1", [value, against])
+        return self.choice(some, here, self.number(index_maps.constant(0), "i1", value.shape))
+
     def equal(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue:
         """Whether integers are these numbers."""
-        element, shape = value.element, value.shape
-        known = self.known(value)
+        known, no = self.known(value), self.number(index_maps.constant(0), "i1", value.shape)
         if known is not None:
-            same = pointwise_known(np.equal, known, number)
-            return self.number(same, "i1", shape)
-        least, most = self.range_of(value)
-        within = pointwise(lambda n: np.where(n == ANY, ANY, (n >= least) & (n <= most)), number)
-        if not (within.is_constant and within.value == 1):
-            kept = pointwise(lambda n, m: np.where(m == 1, n, ANY), number, within)
-            if kept.is_constant and kept.value == ANY:
-                return self.number(index_maps.constant(0), "i1", shape)
-            return self.choice(within, self.equal(value, kept), self.number(index_maps.constant(0), "i1", shape))
+            return self.number(pointwise_known(np.equal, known, number), "i1", value.shape)
+        within = pointwise_known(lambda n, least, most: (n >= least) & (n <= most), number, *self._limits(value))
+        kept = pointwise(lambda n, m: np.where(m == 1, n, ANY), number, within)
+        if kept.is_constant and kept.value == ANY:
+            return no
+        return self.choice(within, self._equal_in_range(value, kept), no)
+
+    def _equal_in_range(self, value: SymbolicValue, number: IndexMap) -> SymbolicValue:
+        """The same, for numbers that the integers may be."""
+        element, shape = value.element, value.shape
         kind = value.term.kind
         if kind == "stablehlo.convert" and numbers.bits_of((part := self.part(value, 0)).element):
             low, high = numbers.range_of_type(element)
@@ -151,7 +174,7 @@ class Conditions(Algebra):
                 continue
             same = pointwise_known(np.equal, known, number)
             if not [n for n in same.taken if n != 0]:
-                return self._all_of([*self._conjuncts(holds), self.equal(part, number)])
+                return self._all_of([*self.conjuncts(holds), self.equal(part, number)])
         return None
 
     def _reflected(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap] | None:
@@ -182,10 +205,8 @@ class Conditions(Algebra):
         """The limits of a clamp to constants."""
         if value.term.kind != "stablehlo.clamp":
             return None
-        low, high = value.term.parts[0], value.term.parts[2]
-        if low.kind != CONSTANT or high.kind != CONSTANT:
-            return None
-        return int(low.operation[1]), int(high.operation[1])  # type: ignore[call-overload]
+        low, high = self.known(self.part(value, 0)), self.known(self.part(value, 2))
+        return None if low is None or high is None or low.labels or high.labels else (low.value, high.value)
 
     def _bounded(self, direction: str, value: SymbolicValue, number: IndexMap) -> SymbolicValue | None:
         """A comparison with a known number, moved to the base of the integer, if no arithmetic wraps around.
@@ -201,24 +222,29 @@ class Conditions(Algebra):
                 return None
             mirrored = (_COMPARE, _MIRRORED[direction], part.element)
             return self.elementwise(mirrored, "i1", [part, self.number(moved, part.element, value.shape)])
-        if (limits := self._clamp_limits(value)) is not None:
-            part, (low, high) = self.part(value, 1), limits
-            least, most = self.range_of(part)
-            low = low + (direction in ("GE", "LT", "NE")) if low > least else least
-            high = high - (direction in ("LE", "GT", "NE")) if high < most else most
-            if not _within(number, low, high):
+        if self._clamp_limits(value) is not None:
+            if not self._is_undecided(direction, value, number):
                 return None
             against = self.number(number, value.element, value.shape)
-            return self.elementwise((_COMPARE, direction, value.element), "i1", [part, against])
+            return self.elementwise((_COMPARE, direction, value.element), "i1", [self.part(value, 1), against])
         base, offset = self.base(value)
         if base is value:
             return None
         moved = pointwise_known(np.subtract, number, offset)
         least, most = numbers.range_of_type(base.element)
-        if not _within(moved, least, most):
+        if (numbers.bits_of(base.element) or 0) >= _WIDEST and not _within(moved, least, most):
             return None
         operation = (_COMPARE, direction, base.element)
         return self.elementwise(operation, "i1", [base, self.number(moved, base.element, value.shape)])
+
+    def _is_undecided(self, direction: str, value: SymbolicValue, number: IndexMap) -> bool:
+        """Whether clamped integers compare with numbers as they do without the clamp."""
+        limits, (least, most) = self._clamp_limits(value), self.range_of(self.part(value, 1))
+        if limits is None:
+            return False
+        low = limits[0] + (direction in ("GE", "LT", "NE")) if limits[0] > least else least
+        high = limits[1] - (direction in ("LE", "GT", "NE")) if limits[1] < most else most
+        return _within(number, low, high)
 
     def base(self, value: SymbolicValue) -> tuple[SymbolicValue, IndexMap]:
         """The base and the offset of an integer: value = base + offset, without wrapping around."""
@@ -249,7 +275,7 @@ class Conditions(Algebra):
         return given is None or (low <= least + given[0] and most + given[1] <= high)
 
     def range_of(self, value: SymbolicValue) -> tuple[int, int]:
-        """The bounds of an integer, both included."""
+        """The bounds of an integer, both included, on all devices and at all indices."""
         least, most = numbers.range_of_type(value.element)
         kind = value.term.kind
         known = self.known(value)
@@ -273,11 +299,25 @@ class Conditions(Algebra):
             return min(low for low, _ in ranges), max(high for _, high in ranges)
         return least, most
 
+    def _limits(self, value: SymbolicValue) -> tuple[IndexMap, IndexMap]:
+        """The bounds of an integer by device and index; none is beyond the numbers that may be known."""
+        if (limits := self._clamp_limits(value)) is not None:
+            inner = self._limits(self.part(value, 1))
+            low, high = (pointwise_known(lambda n: np.minimum(np.maximum(n, limits[0]), limits[1]), n) for n in inner)
+            return low, high
+        base, offset = self.base(value)
+        if base is not value:
+            low, high = (pointwise_known(np.add, each, offset) for each in self._limits(base))
+            return low, high
+        least, most = self.range_of(value)
+        return index_maps.constant(least), index_maps.constant(min(most, np.iinfo(np.int64).max))
+
     # ---- conjunctions ----
 
-    def _conjuncts(self, value: SymbolicValue) -> list[SymbolicValue]:
+    def conjuncts(self, value: SymbolicValue) -> list[SymbolicValue]:
+        """The conditions of which a condition is the conjunction."""
         if value.term.kind == _AND and value.element == "i1":
-            return self._conjuncts(self.part(value, 0)) + self._conjuncts(self.part(value, 1))
+            return self.conjuncts(self.part(value, 0)) + self.conjuncts(self.part(value, 1))
         return [value]
 
     def _all_of(self, conditions: Sequence[SymbolicValue]) -> SymbolicValue:
@@ -293,7 +333,7 @@ class Conditions(Algebra):
             elif (parts_ := self.without(condition, is_zero)) is not None:
                 mask, yes, _ = parts_
                 masks.append(mask)
-                unknown.update((each.instance, each) for each in self._conjuncts(yes))
+                unknown.update((each.instance, each) for each in self.conjuncts(yes))
             else:
                 unknown[condition.instance] = condition
         given = self._within_bounds(self._exactly(list(unknown.values())))
@@ -369,22 +409,23 @@ class Conditions(Algebra):
         if replaced is not None:
             return replaced
         if condition.term.kind == CHOICE:
-            chosen = [self.elementwise((_SELECT,), yes.element, [each, yes, no]) for each in self.leaves(condition)]
-            which = self.selector(condition)
-            made = chosen[-1]
-            for number, each in reversed(list(enumerate(chosen[:-1]))):
+            which, made = self.selector(condition), no
+            for number, each in enumerate(self.leaves(condition)):
                 here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
-                made = self.choice(here, each, made)
+                seen = [self._seen(value, here) for value in (each, yes, no)]
+                made = self.choice(here, self.elementwise((_SELECT,), yes.element, seen), made)
             return made
-        if self.known(condition) is not None or not self.is_zero(no):
+        if self.known(condition) is not None:
             return None
-        if (parts := self.without(yes, is_zero)) is not None:
+        if self.is_zero(no) and (parts := self.without(yes, is_zero)) is not None:
             mask, part, _ = parts
             return self.choice(mask, self.elementwise((_SELECT,), yes.element, [condition, part, no]), no)
-        if yes.term.kind == _SELECT and self.is_zero(self.part(yes, 2)):
-            both = self._all_of([*self._conjuncts(condition), *self._conjuncts(self.part(yes, 0))])
-            return self.elementwise((_SELECT,), yes.element, [both, self.part(yes, 1), no])
-        if self._is_lookup(yes):
+        if yes.term.kind == _SELECT:
+            other = self.part(yes, 2)
+            if other.instance == no.instance or (self.is_zero(other) and self.is_zero(no)):
+                both = self._all_of([*self.conjuncts(condition), *self.conjuncts(self.part(yes, 0))])
+                return self.elementwise((_SELECT,), yes.element, [both, self.part(yes, 1), no])
+        if self.is_zero(no) and self._is_lookup(yes):
             return self._guarded(condition, yes)
         return None
 
@@ -415,7 +456,7 @@ class Conditions(Algebra):
         there = self.elementwise((_SELECT,), no.element, [here, every, self.zero(no.element, shape)])
         if self.total("add", there, rank).instance != self.part(yes, 2).instance:
             return None
-        both = self._all_of([condition, *self._conjuncts(self.part(yes, 0))])
+        both = self._all_of([condition, *self.conjuncts(self.part(yes, 0))])
         return self.elementwise((_SELECT,), no.element, [both, self.part(yes, 1), no])
 
     def _is_lookup(self, value: SymbolicValue) -> bool:
@@ -458,8 +499,8 @@ class Conditions(Algebra):
         body, counts = self.unfolded(value)
         if body.term.kind != _SELECT or any((each.table > 1).any() for each in counts):
             return None
-        found = self._conjuncts(self.part(body, 0))
-        guards = [dataclasses.replace(each, shape=body.shape) for each in self._conjuncts(condition)]
+        found = self.conjuncts(self.part(body, 0))
+        guards = [dataclasses.replace(each, shape=body.shape) for each in self.conjuncts(condition)]
         both = self._all_of([*found, *guards])
         zero = self.zero(value.element, body.shape)
         made = self.elementwise((_SELECT,), value.element, [both, self.part(body, 1), zero])
@@ -488,17 +529,26 @@ class Conditions(Algebra):
         if number is None or not numbers.bits_of(left.element):
             return False
         direction = str(guard.term.operation[1])
-        known = bounds.get(left.instance, _Bounds())
         if direction in ("GE", "GT"):
-            low = number if direction == "GE" else _plus(number, 1)
-            known = _Bounds(low if known.low is None else pointwise(np.maximum, known.low, low), known.high)
+            bound = _Bounds(low=number if direction == "GE" else _plus(number, 1))
         elif direction in ("LE", "LT"):
-            high = number if direction == "LE" else _plus(number, -1)
-            known = _Bounds(known.low, high if known.high is None else pointwise(np.minimum, known.high, high))
+            bound = _Bounds(high=number if direction == "LE" else _plus(number, -1))
         else:
             return False
-        bounds[left.instance] = known
+        bounds[left.instance] = bounds.get(left.instance, _Bounds()).both(bound)
         return True
+
+    def _bounds_on(self, value: SymbolicValue, bounds: dict[Instance, _Bounds]) -> tuple[_Bounds, set[Instance]]:
+        """The bounds on an integer, and of which integers they are: of itself, and of one that it clamps."""
+        known, subjects = bounds.get(value.instance, _Bounds()), {value.instance}
+        if self._clamp_limits(value) is None:
+            return known, subjects
+        inner = self.part(value, 1).instance
+        of_inner = bounds.get(inner, _Bounds())
+        for direction, bound in (("GE", of_inner.low), ("LE", of_inner.high)):
+            if bound is not None and not self._is_undecided(direction, value, bound):
+                return known, subjects
+        return known.both(of_inner), subjects | {inner}
 
     def _within(self, condition: SymbolicValue, bounds: dict[Instance, _Bounds], used: set[Instance]) -> SymbolicValue:
         """An equality of an integer within bounds, without a clamp to wider limits."""
@@ -508,8 +558,8 @@ class Conditions(Algebra):
         limits = self._clamp_limits(left)
         inner = self.part(left, 1) if limits is not None else left
         base, offset = self.base(inner)
-        known = bounds.get(base.instance)
-        if number is None or known is None or known.low is None or known.high is None:
+        known, subjects = self._bounds_on(base, bounds)
+        if number is None or known.low is None or known.high is None:
             return condition
         if limits is not None:
             low = pointwise(lambda a, o: a + o - limits[0], known.low, offset)
@@ -519,8 +569,16 @@ class Conditions(Algebra):
                 return condition
         moved = pointwise_known(np.subtract, number, offset)
         inside = pointwise(lambda n, a, b: np.where(n == ANY, ANY, (n >= a) & (n <= b)), moved, known.low, known.high)
-        used.add(base.instance)
+        used |= subjects
         return self.choice(inside, self.equal(base, moved), self.number(index_maps.constant(0), "i1", condition.shape))
+
+
+def _largest(*bounds: Any) -> Any:
+    return functools.reduce(np.maximum, bounds)
+
+
+def _least(*bounds: Any) -> Any:
+    return functools.reduce(np.minimum, bounds)
 
 
 def _within(each: IndexMap, least: int, most: int) -> bool:

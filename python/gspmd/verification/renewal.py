@@ -9,54 +9,77 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.transforms.ops import traits_of
+from gspmd.verification import numbers
 from gspmd.verification.algebra import ORDERED, PIECE, PIECES
 from gspmd.verification.conditions import Conditions
-from gspmd.verification.terms import CHOICE, INDEX, SUM, TUPLE, Binding, Term
+from gspmd.verification.terms import CHOICE, INDEX, SUM, TUPLE, Instance
 from gspmd.verification.values import SymbolicValue
 
+_SELECT, _EQUAL = "stablehlo.select", ("stablehlo.compare", "EQ")
 _OF_BITS = (ORDERED, PIECE, PIECES)
-_Known = dict[tuple[Term, tuple[Binding, ...], tuple[int, ...]], SymbolicValue]
+_Known = dict[Instance, SymbolicValue]
 
 
 def renewed(algebra: Conditions, value: SymbolicValue) -> SymbolicValue:
     """A value, computed again from the arguments on. Raises NotKnown, TooLarge."""
-    made = _renewed(algebra, dataclasses.replace(value, valid=()), {})
+    made = _Renewal(algebra, {}).of(dataclasses.replace(value, valid=()))
     return algebra.of(made.instance, value.shape, value.valid)
 
 
-def _renewed(algebra: Conditions, value: SymbolicValue, known: _Known) -> SymbolicValue:
-    key = value.term, value.bindings, value.shape
-    if key not in known:
-        known[key] = _computed(algebra, value, known)
-    return known[key]
+class _Renewal:
+    """Computes values again, some of which are `given`."""
 
+    def __init__(self, algebra: Conditions, given: _Known) -> None:
+        self._algebra = algebra
+        self._given = given
+        self._made = dict(given)
 
-def _computed(algebra: Conditions, value: SymbolicValue, known: _Known) -> SymbolicValue:
-    term = value.term
-    if not term.parts:
-        return value
-    if term.kind == SUM:
-        return _summed(algebra, value, known)
-    parts = [_renewed(algebra, algebra.part(value, number), known) for number in range(len(term.parts))]
-    if term.kind == CHOICE:
-        return algebra.of(algebra.terms.choice(algebra.selector(value), [part.instance for part in parts]), value.shape)
-    if term.kind in _OF_BITS or (traits_of(str(term.kind)).elementwise and not term.own):
-        return algebra.elementwise(term.operation, term.element, parts)
-    own = [(INDEX, value.maps[ref] if isinstance(ref, int) else ref) for ref in term.own]
-    made = algebra.terms.make(term.operation, term.element, [part.instance for part in parts], own)
-    return algebra.of(made, value.shape)
+    def of(self, value: SymbolicValue) -> SymbolicValue:
+        if value.instance not in self._made:
+            self._made[value.instance] = self._computed(value)
+        return dataclasses.replace(self._made[value.instance], shape=value.shape)
 
+    def _computed(self, value: SymbolicValue) -> SymbolicValue:
+        algebra, term = self._algebra, value.term
+        if not term.parts:
+            return value
+        if term.kind == SUM:
+            return self._summed(value)
+        if term.kind == _SELECT:
+            return self._selected(value)
+        parts = [self.of(algebra.part(value, number)) for number in range(len(term.parts))]
+        if term.kind == CHOICE:
+            leaves = [part.instance for part in parts]
+            return algebra.of(algebra.terms.choice(algebra.selector(value), leaves), value.shape)
+        if term.kind in _OF_BITS or (traits_of(str(term.kind)).elementwise and not term.own):
+            return algebra.elementwise(term.operation, term.element, parts)
+        own = [(INDEX, value.maps[ref] if isinstance(ref, int) else ref) for ref in term.own]
+        made = algebra.terms.make(term.operation, term.element, [part.instance for part in parts], own)
+        return algebra.of(made, value.shape)
 
-def _summed(algebra: Conditions, value: SymbolicValue, known: _Known) -> SymbolicValue:
-    """A sum of renewed summands; a sum in which a summand counts more than once is left as it is."""
-    monoid, rank = str(value.term.operation[1]), len(value.shape)
-    body, counts = algebra.unfolded(value)
-    neutral = algebra.neutral(monoid, body.element, body.shape)
-    if neutral is None or any((each.table > 1).any() for each in counts):
-        return value
-    made = _renewed(algebra, body, known)
-    for count in counts:
-        made = algebra.choice(count, made, neutral)
-    for axis in reversed(range(rank, len(body.shape))):
-        made = algebra.total(monoid, made, axis)
-    return algebra.summed_once(monoid, made) if neutral.term.operation == TUPLE else made
+    def _selected(self, value: SymbolicValue) -> SymbolicValue:
+        """A selection; where integers are selected by being equal to known ones, they are these."""
+        algebra = self._algebra
+        condition, yes, no = (algebra.part(value, number) for number in range(3))
+        condition, given = self.of(condition), dict[Instance, SymbolicValue]()
+        for each in algebra.conjuncts(condition):
+            if each.term.operation[:2] == _EQUAL and numbers.bits_of(each.term.parts[0].element):
+                index, number = algebra.part(each, 0), algebra.part(each, 1)
+                if algebra.known(number) is not None:
+                    given[index.instance] = number
+        there = _Renewal(algebra, self._given | given) if given else self
+        return algebra.elementwise(value.term.operation, value.element, [condition, there.of(yes), self.of(no)])
+
+    def _summed(self, value: SymbolicValue) -> SymbolicValue:
+        """A sum of renewed summands; a sum in which a summand counts more than once is left as it is."""
+        algebra, monoid, rank = self._algebra, str(value.term.operation[1]), len(value.shape)
+        body, counts = algebra.unfolded(value)
+        neutral = algebra.neutral(monoid, body.element, body.shape)
+        if neutral is None or any((each.table > 1).any() for each in counts):
+            return value
+        made = self.of(body)
+        for count in counts:
+            made = algebra.choice(count, made, neutral)
+        for axis in reversed(range(rank, len(body.shape))):
+            made = algebra.total(monoid, made, axis)
+        return algebra.summed_once(monoid, made) if neutral.term.operation == TUPLE else made

@@ -33,7 +33,8 @@ def limited(machine: Execution, start: SymbolicValue, size: int, window: int) ->
     lowest, highest = algebra.range_of(start)
     if limits[0] <= lowest and highest <= limits[1]:
         return start
-    return algebra.elementwise(("stablehlo.clamp",), start.element, [low, start, high])
+    at = algebra.elementwise(("stablehlo.clamp",), start.element, [low, start, high])
+    return algebra.elementwise(("stablehlo.convert",), "i64", [at]) if start.element == "ui64" else at
 
 
 def looked_up(
