@@ -91,16 +91,18 @@ func.func @main(%a: tensor<9x3x4xi32>, %i: tensor<i32>, %j: tensor<i32>, %k: ten
 """
 SORTED = """
 sdy.mesh @mesh = <["x"=4]>
-func.func @main(%a: tensor<3x5x2xf32>) -> (tensor<4x8x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}]>}) {
-  %c = stablehlo.constant dense<0.0> : tensor<f32>
+func.func @main(%a: tensor<3x5x2xi32>) -> (tensor<4x8x2xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}, {}]>}) {
+  %c = stablehlo.constant dense<0> : tensor<i32>
   %0 = stablehlo.pad %a, %c, low = [0, 0, 0], high = [1, 3, 0], interior = [0, 0, 0]
-    : (tensor<3x5x2xf32>, tensor<f32>) -> tensor<4x8x2xf32>
-  %1 = "stablehlo.sort"(%0) <{dimension = 2 : i64, is_stable = true}> ({
-  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-    %l = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    : (tensor<3x5x2xi32>, tensor<i32>) -> tensor<4x8x2xi32>
+  %k = stablehlo.iota dim = 2 : tensor<4x8x2xi32>
+  %m = stablehlo.maximum %0, %k : tensor<4x8x2xi32>
+  %1 = "stablehlo.sort"(%m) <{dimension = 2 : i64, is_stable = true}> ({
+  ^bb0(%p: tensor<i32>, %q: tensor<i32>):
+    %l = stablehlo.compare LT, %p, %q : (tensor<i32>, tensor<i32>) -> tensor<i1>
     stablehlo.return %l : tensor<i1>
-  }) : (tensor<4x8x2xf32>) -> tensor<4x8x2xf32>
-  return %1 : tensor<4x8x2xf32>
+  }) : (tensor<4x8x2xi32>) -> tensor<4x8x2xi32>
+  return %1 : tensor<4x8x2xi32>
 }
 """
 LARGEST = """
@@ -187,7 +189,11 @@ CASES = {
         ("[[0, 2], [1, 3]]", "[[2, 0], [3, 1]]"),
         ("high = [0, 0, -3]", "high = [0, 0, -2]"),
     ),
-    "sorted": (SORTED, ("high = [1, 3, 0]", "high = [1, 2, 0]"), ("dense<0.0", "dense<1.0")),
+    "sorted": (
+        SORTED,
+        ("low = [0, 0, 0], high = [1, 3, 0]", "low = [0, 1, 0], high = [1, 2, 0]"),
+        ("iota dim = 2", "iota dim = 1"),
+    ),
     "largest": (
         LARGEST,
         ("dense<6> : tensor<i32>", "dense<5> : tensor<i32>"),

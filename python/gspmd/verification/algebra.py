@@ -83,7 +83,7 @@ class Algebra(Values):
         """The numbers of a value, or None if they are unknown, or unsigned and as large as to be stored as negative."""
         found: IndexMap | None = None
         if value.term.kind == INTEGER:
-            found = value.maps[0]
+            found = self._own(value)
         elif value.term.kind == CONSTANT:
             found = index_maps.constant(int(value.term.operation[1]))  # type: ignore[call-overload]
         if found is not None and value.element == "ui64" and (found.bounds() or (0,))[0] < 0:
@@ -118,10 +118,14 @@ class Algebra(Values):
 
     def selector(self, value: SymbolicValue) -> IndexMap:
         """The number of the part that a choice takes."""
+        return self._own(value)
+
+    def _own(self, value: SymbolicValue) -> IndexMap:
+        """The binding of the only slot of a term's operation."""
         (ref,) = value.term.own
-        which = value.maps[ref] if isinstance(ref, int) else ref
-        assert isinstance(which, IndexMap)
-        return which
+        found = value.maps[ref] if isinstance(ref, int) else ref
+        assert isinstance(found, IndexMap)
+        return found
 
     def leaves(self, value: SymbolicValue) -> list[SymbolicValue]:
         """The parts of a choice."""
