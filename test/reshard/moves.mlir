@@ -170,12 +170,24 @@ module @an_all_to_all_between_uneven_dimensions {
 
 // -----
 
-// CHECK-LABEL: module @shards_that_do_not_nest_get_other_boundaries
-// CHECK: [[V0:%[a-z0-9_]+]] = sdy.reshard %arg0 <@mesh, [{"x"}]>
+// CHECK-LABEL: module @joined_shards_that_do_not_nest_get_other_boundaries
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.all_gather [{"y"}] %arg0 out_sharding=<@mesh, [{"x"}]>
 // CHECK-NEXT: return [[V0]]
-module @shards_that_do_not_nest_get_other_boundaries {
+module @joined_shards_that_do_not_nest_get_other_boundaries {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
   func.func public @main(%a: tensor<5001xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}]>}) -> (tensor<5001xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) {
+    return %a : tensor<5001xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @cut_shards_that_do_not_nest_get_other_boundaries
+// CHECK: [[V0:%[a-z0-9_]+]] = sdy.reshard %arg0 <@mesh, [{"x", "y"}]>
+// CHECK-NEXT: return [[V0]]
+module @cut_shards_that_do_not_nest_get_other_boundaries {
+  sdy.mesh @mesh = <["x"=2, "y"=2]>
+  func.func public @main(%a: tensor<5001xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<5001xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", "y"}]>}) {
     return %a : tensor<5001xf32>
   }
 }
