@@ -46,7 +46,7 @@ def command_of(case: Case) -> list[str]:
 
 def run(case: Case, folder: Path, limit_s: float) -> Finished:
     """Run the case in a folder that is prepared. Files are there; stdin is the case's."""
-    environment = users_environment(**case.environment)
+    environment = users_environment(**dict(case.environment))
     started = time.perf_counter()
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(case.stdin)
