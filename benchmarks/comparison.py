@@ -41,9 +41,8 @@ class Comparison:
     """A program as gspmd completes it, beside the completion of one peer.
 
     `values` counts the values that either of the two splits, `differing` those on which they differ, and `regions`
-    are where they do, if these are priced. `our_bytes` and
-    `their_bytes` are what a device sends in one call when the same partitioner (`gspmd-reshard`, `gspmd-localize`)
-    follows either completion.
+    are where they do, if these are priced. `our_bytes` and `their_bytes` are what a device sends in one call when the
+    same partitioner (`gspmd-reshard`, `gspmd-localize`) follows either completion.
     """
 
     peer: str

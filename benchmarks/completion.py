@@ -1,6 +1,6 @@
 """Completed shardings beside Shardy's and XLA's: value by value, with what each choice costs.
 
-Usage: `python benchmarks/completion.py [--only NAME,..] [--totals] [--markdown FILE]`.
+Usage: `python benchmarks/completion.py [--only NAME,..] [--totals | --markdown FILE]`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("--only", default="", metavar="NAME,..", help="programs with one of these in their names")
-    parser.add_argument("--totals", action="store_true", help="do not price every region in which completions differ")
-    parser.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
+    either = parser.add_mutually_exclusive_group()  # the page shows regions
+    either.add_argument("--totals", action="store_true", help="do not price every region in which completions differ")
+    either.add_argument("--markdown", metavar="FILE", help="write the page of the documentation to FILE")
     return parser.parse_args(arguments)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.paths.placements import AxisParts, Floats, Ints, Placements
+from gspmd.transforms.paths.placements import MAX_PLACEMENTS, AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.routes import RouteBook, WirePrices
 
@@ -57,20 +57,20 @@ class PriceBook:
         return prices
 
     def _every(self, type_: TensorType, table: Placements, asked: int) -> Floats | None:
-        """The seconds between all placements; None if fewer pairs than there are have been asked for in closed form."""
-        key, whole = (type_, table), len(table.lists) ** 2
-        every = self._known.get(key)
-        if every is None:
-            self._asked[key] = self._asked.get(key, 0) + asked
+        """The seconds between all placements; None if fewer pairs than there are have been asked for in closed form.
+
+        Between more than `MAX_PLACEMENTS`, they would take too much memory.
+        """
+        key, numbers = (type_, table), np.arange(len(table.lists))
+        if key not in self._known:
             routes = self._routes.of(table)
             if routes is not None:
-                every = routes.seconds(type_, (self.hardware, self._wires))
-            elif self._asked[key] >= whole:
-                numbers = np.arange(len(table.lists))
-                every = self._in_closed_form(type_, table, numbers, numbers)
-            if every is not None:
-                self._known[key] = every
-        return every
+                self._known[key] = routes.seconds(type_, (self.hardware, self._wires))
+            elif len(numbers) <= MAX_PLACEMENTS:
+                self._asked[key] = self._asked.get(key, 0) + asked
+                if self._asked[key] >= len(numbers) ** 2:
+                    self._known[key] = self._in_closed_form(type_, table, numbers, numbers)
+        return self._known.get(key)
 
     def _planned_s(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """Seconds of the planner's path, which may have been chosen for other hardware."""

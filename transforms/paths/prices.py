@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from gspmd.dialect.axes import Axes, canonical, is_within, size_of, starts_with
+from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, local_shape
 from gspmd.transforms.exchange.blocks import Dims, least_sent, misaligned
 from gspmd.transforms.exchange.direct import changed_dims, direct_exchange
@@ -12,12 +13,15 @@ from gspmd.transforms.exchange.halo import realignment, realignments
 from gspmd.transforms.exchange.intervals import Exchange, cheapest
 from gspmd.transforms.exchange.sparse_gather import is_mostly_padding
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
+from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time, fastest_collective
 
 # With more devices than this, exchanges of one dimension without a block exchange are not planned.
 MAX_PLANNED_DEVICES = 512
 # With more shards than this, the exchange of a dimension is priced as a gather instead of planned.
 MAX_TILES = 4096
+
+_Ends = tuple[Dims, Axes, Dims]
+"""The axes of dimensions before a direct exchange, the partial axes, and the axes of dimensions after it."""
 
 
 class Prices:
@@ -31,12 +35,13 @@ class Prices:
         self.form = form
         self.hardware = hardware
         self._element_bytes = element_bytes(type_.element)
+        self._fastest = fastest_collective(hardware)
         # memoized, since searches repeat the same calls
         self._local: dict[Dims, float] = {}
         self._wire: dict[tuple[str, float, int, Axes], float] = {}
         self._gathering: dict[tuple[Dims, Dims], float] = {}
-        self._least_direct: dict[tuple[Dims, Axes, Dims], float] = {}
-        self._direct: dict[tuple[Dims, Axes, Dims], tuple[float, float] | None] = {}
+        self._least_direct: dict[_Ends, float] = {}
+        self._direct: dict[_Ends, tuple[float, float] | None] = {}
 
     def local_bytes(self, dims: Dims) -> float:
         """The bytes of the value on a device with this sharding."""
@@ -45,9 +50,10 @@ class Prices:
             found = self._local[dims] = self._element_bytes * math.prod(local_shape(self.shape, dims))
         return found
 
-    def bytes_of(self, elements: float) -> float:
-        """Bytes of so many elements."""
-        return self._element_bytes * elements
+    def least_time(self, elements: float) -> float:
+        """The least seconds of collectives with which a device receives so many elements."""
+        latency_s, bytes_per_s = self._fastest
+        return latency_s + self._element_bytes * elements / bytes_per_s if elements else 0.0
 
     def _padded_bytes(self, before: Dims, after: Dims) -> float:
         """The bytes of a shard, padded to a multiple of the shard after a step in dimensions that get finer."""
@@ -116,20 +122,20 @@ class Prices:
 
         None if it takes `most_s` or more, or if there are too many devices and messages to plan it.
         """
-        key = before, unreduced, after
-        least_s = self._least_direct.get(key)
+        ends = before, unreduced, after
+        least_s = self._least_direct.get(ends)
         if least_s is None:
-            least_s = self._least_direct[key] = self._least_direct_s(*key)
+            least_s = self._least_direct[ends] = self._least_direct_s(*ends)
         if least_s >= most_s:
             return None
-        if key not in self._direct:
-            self._direct[key] = self._direct_s(*key)
-        return self._direct[key]
+        if ends not in self._direct:
+            self._direct[ends] = self._direct_s(*ends)
+        return self._direct[ends]
 
     def _least_direct_s(self, before: Dims, unreduced: Axes, after: Dims) -> float:
-        """A lower bound of the seconds of the direct exchange; infinite if it is not planned."""
-        old, new = (tuple(map(canonical, dims)) for dims in (before, after))
-        least = least_sent(self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual))
+        """A lower bound of the seconds of a direct exchange; infinite if it is not planned."""
+        asked = _, _, old, new, _ = self._asked(before, unreduced, after)
+        least = least_sent(*asked)
         if least is not None:
             return self.time("", before, after, 1) + self._sending(least, 1, *_changed_axes(old, new))
         changed = changed_dims(old, new)
@@ -138,9 +144,9 @@ class Prices:
         return 0.0
 
     def _direct_s(self, before: Dims, unreduced: Axes, after: Dims) -> tuple[float, float] | None:
-        """Seconds of the direct exchange, and its peak memory in bytes; None if it is not planned."""
-        old, new = (tuple(map(canonical, dims)) for dims in (before, after))
-        way = direct_exchange(self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual))
+        """Seconds of a direct exchange, and its peak memory in bytes; None if it is not planned."""
+        asked = _, _, old, new, _ = self._asked(before, unreduced, after)
+        way = direct_exchange(*asked)
         if way is None:
             return None
         if way.kind == "all_to_all":
@@ -150,6 +156,11 @@ class Prices:
             alone_s += self._element_bytes * way.sent / self.hardware.memory_bytes_per_s
         sending_s = self._sending(way.sent, way.messages, *_changed_axes(old, new))
         return alone_s + sending_s, way.gathered * self._element_bytes
+
+    def _asked(self, before: Dims, unreduced: Axes, after: Dims) -> tuple[Mesh, tuple[int, ...], Dims, Dims, Axes]:
+        """What plans a direct exchange: see `direct_exchange`."""
+        old, new = (tuple(map(canonical, dims)) for dims in (before, after))
+        return self.form.mesh, self.shape, old, new, (*unreduced, *self.form.manual)
 
     def _others(self, dims: Dims, dim: int) -> int:
         """The elements of a shard in all dimensions but one."""

@@ -18,7 +18,6 @@ from gspmd.dialect.axes import Axes, atoms, canonical, size_of, split_at
 from gspmd.dialect.primes import prime_factors
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.exchange.step import ReshardStep
-from gspmd.transforms.machine.cost import fastest_collective
 from gspmd.transforms.paths.moves import Moves
 from gspmd.transforms.paths.path import Move, MoveBudget, Path, State
 from gspmd.transforms.paths.prices import Prices
@@ -58,7 +57,6 @@ class Search:
         self.finer = finer
         self._devices = source.mesh.size // size_of(source.manual)
         self._ahead: dict[State, float] = {}
-        self._fastest = fastest_collective(prices.hardware)
         self.limited = False  # whether some path was rejected because of its memory
 
     def run(self, most_bytes: float = math.inf, most_s: float = math.inf) -> Path | None:
@@ -116,9 +114,8 @@ class Search:
             return 0.0
         found = self._ahead.get(state)
         if found is None:
-            least = self.prices.bytes_of(least_elements(self.prices.shape, state, self.target, self._devices))
-            latency_s, bytes_per_s = self._fastest
-            found = self._ahead[state] = latency_s + least / bytes_per_s if least else 0.0
+            least = least_elements(self.prices.shape, state, self.target, self._devices)
+            found = self._ahead[state] = self.prices.least_time(least)
         return found
 
     def _given_up(

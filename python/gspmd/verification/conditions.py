@@ -8,7 +8,6 @@ is a sum over its own rows, and the sum over all devices is the look-up of the g
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,9 +39,7 @@ class _Bounds:
 
     def both(self, other: _Bounds) -> _Bounds:
         """The bounds of an integer that has both."""
-        lows = [each for each in (self.low, other.low) if each is not None]
-        highs = [each for each in (self.high, other.high) if each is not None]
-        return _Bounds(pointwise(_largest, *lows) if lows else None, pointwise(_least, *highs) if highs else None)
+        return _Bounds(_either(np.maximum, self.low, other.low), _either(np.minimum, self.high, other.high))
 
 
 class Conditions(Algebra):
@@ -573,12 +570,11 @@ class Conditions(Algebra):
         return self.choice(inside, self.equal(base, moved), self.number(index_maps.constant(0), "i1", condition.shape))
 
 
-def _largest(*bounds: Any) -> Any:
-    return functools.reduce(np.maximum, bounds)
-
-
-def _least(*bounds: Any) -> Any:
-    return functools.reduce(np.minimum, bounds)
+def _either(tighter: Any, bound: IndexMap | None, other: IndexMap | None) -> IndexMap | None:
+    """The tighter of two bounds, of which either may be missing."""
+    if bound is None or other is None:
+        return other if bound is None else bound
+    return pointwise(tighter, bound, other)
 
 
 def _within(each: IndexMap, least: int, most: int) -> bool:

@@ -571,9 +571,17 @@ def _where_steps_differ(left: IndexMap, right: IndexMap) -> dict[Label, int] | N
     return None
 
 
-def _differing_sets(left: IndexMap, right: IndexMap) -> IndexMap:
-    sizes = {**left.sizes(), **right.sizes()}
+def joint_labels(maps: Sequence[IndexMap], *more: tuple[Label, int]) -> tuple[tuple[Label, ...], tuple[int, ...]]:
+    """The labels of several maps and some `more`, ascending, and their sizes."""
+    sizes = dict(more)
+    for each in maps:
+        sizes.update(each.sizes())
     labels = tuple(sorted(sizes))
+    return labels, tuple([sizes[label] for label in labels])
+
+
+def _differing_sets(left: IndexMap, right: IndexMap) -> IndexMap:
+    labels, _ = joint_labels([left, right])
     a, b = left.spread(labels), right.spread(labels)
     if left.columns != right.columns or a.shape[-2] != b.shape[-2]:
         return constant(1)

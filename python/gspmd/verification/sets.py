@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gspmd.verification import index_maps
-from gspmd.verification.index_maps import IndexMap, Integers, Label, flattened, set_map
+from gspmd.verification.index_maps import IndexMap, Integers, Label, flattened, joint_labels, set_map
 
 
 def independent(rows: IndexMap) -> list[tuple[list[int], IndexMap]]:
@@ -71,11 +71,8 @@ def _distinct(flat: Integers, columns: Sequence[int], present: Any) -> Integers:
 def united(each: IndexMap, label: Label, size: int, present: IndexMap | None) -> IndexMap:
     """The union of sets along a label."""
     there = present or index_maps.constant(1)
-    sizes = {**each.sizes(), **there.sizes(), label: size}
-    labels = tuple(sorted(sizes))
-    full = tuple(sizes[x] for x in labels)
-    rows = each.spread(labels)
-    table = np.array(np.broadcast_to(rows, (*full, *rows.shape[-2:])))
+    labels, full = joint_labels([each, there], (label, size))
+    table = np.array(_rows(each, labels, full))
     table[..., -1] *= (there.spread(labels) == 1)[..., None]
     return rows_along(labels, label, table)
 
@@ -90,12 +87,8 @@ def rows_along(labels: Sequence[Label], label: Label, table: Integers) -> IndexM
 
 def removed(rows: IndexMap, row: Sequence[IndexMap]) -> IndexMap | None:
     """The sets without a row; None if one of them does not have it."""
-    sizes = dict(rows.sizes())
-    for each in row:
-        sizes.update(each.sizes())
-    labels = tuple(sorted(sizes))
-    full = tuple(sizes[label] for label in labels)
-    table = np.array(np.broadcast_to(rows.spread(labels), (*full, *rows.table.shape[-2:])))
+    labels, full = joint_labels([rows, *row])
+    table = np.array(_rows(rows, labels, full))
     same = [table[..., column] == each.spread(labels)[..., None] for column, each in enumerate(row)]
     here = np.logical_and.reduce([table[..., -1] > 0, *same])
     table[..., -1] -= here
@@ -104,8 +97,11 @@ def removed(rows: IndexMap, row: Sequence[IndexMap]) -> IndexMap | None:
 
 def union(first: IndexMap, second: IndexMap) -> IndexMap:
     """The union of two sets."""
-    sizes = {**first.sizes(), **second.sizes()}
-    labels = tuple(sorted(sizes))
-    full = tuple(sizes[label] for label in labels)
-    tables = [np.broadcast_to(t, (*full, *t.shape[-2:])) for t in (first.spread(labels), second.spread(labels))]
-    return set_map(labels, np.concatenate(tables, axis=-2))
+    labels, full = joint_labels([first, second])
+    return set_map(labels, np.concatenate([_rows(each, labels, full) for each in (first, second)], axis=-2))
+
+
+def _rows(sets: IndexMap, labels: Sequence[Label], sizes: Sequence[int]) -> Integers:
+    """The rows of sets, at every place of these labels of these sizes."""
+    found: Integers = np.broadcast_to(sets.spread(labels), (*sizes, *sets.table.shape[-2:]))
+    return found

@@ -96,11 +96,7 @@ class Summing:
         maps = [self._column(body.bindings[i]) for i in bound]
         others: list[IndexMap] = [sets[j] for j in joined]  # type: ignore[misc]
         present = self._present or index_maps.constant(1)
-        sizes: dict[Label, int] = {self._label: self._size}
-        for each in (*maps, *others, present):
-            sizes.update(each.sizes())
-        labels = tuple(sorted(sizes))
-        full = tuple(sizes[label] for label in labels)
+        labels, full = index_maps.joint_labels([*maps, *others, present], (self._label, self._size))
         count = int(np.prod([each.table.shape[-2] for each in others], dtype=np.int64))
         if int(np.prod(full, dtype=np.int64)) * count * (1 + len(maps) + len(others)) > 2 * index_maps.LARGEST_TABLE:
             raise TooLarge
