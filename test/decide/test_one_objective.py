@@ -26,8 +26,9 @@ PATHS = {
     "paths/placements.py": {"MAX_PARTS", "MAX_PLACEMENTS", "MAX_ROWS"},
     "paths/planner.py": {"MAX_PARTS", "MAX_PLANNED_DEVICES", "WORTH_MEMORY"},
     "paths/prices.py": {"MAX_PLANNED_DEVICES", "MAX_TILES"},
-    "paths/routes.py": {"MAX_ROUTED", "_NO_STEP", "_PROBE"},
+    "paths/routes.py": {"MAX_ROUTED", "_PROBE"},
     "paths/search.py": {"_DIRECT"},
+    "paths/steps.py": {"NO_KIND"},
 }
 
 

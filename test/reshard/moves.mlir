@@ -243,14 +243,15 @@ module @parts_that_do_not_nest_leave_other_axes_alone {
 
 // -----
 
-// The axes of the target come to the end, in its order, so that one all-to-all moves both.
+// The axes of the target come to the end, in its order, so that one all-to-all moves both. Over four axes, paths are
+// searched for.
 
 // CHECK-LABEL: module @axes_are_permuted_before_they_leave_together
 // CHECK: [[V0:%[a-z0-9_]+]] = sdy.collective_permute %arg0 out_sharding=<@mesh, [{}, {"y", "z", "x"}]>
 // CHECK: [[V1:%[a-z0-9_]+]] = sdy.all_to_all [{"z", "x"}: 1->0] [[V0]] out_sharding=<@mesh, [{"z", "x"}, {"y"}]>
 // CHECK: return [[V1]]
 module @axes_are_permuted_before_they_leave_together {
-  sdy.mesh @mesh = <["x"=4, "y"=2, "z"=2]>
+  sdy.mesh @mesh = <["x"=4, "y"=2, "z"=2, "w"=2]>
   func.func public @main(%a: tensor<512x500xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x", "y", "z"}]>}) -> (tensor<512x500xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"z", "x"}, {"y"}]>}) {
     return %a : tensor<512x500xf32>
   }

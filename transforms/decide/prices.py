@@ -4,7 +4,7 @@ Routes (`paths/routes.py`) are computed for up to some hundred placements; betwe
 counts only bytes. Axes that are new in the goal are sliced first, which costs only memory traffic. Sums over parts that
 split a dimension of the goal become reduce-scatters, others all-reduces. Parts that change their dimension move by
 all-to-alls, remaining parts are gathered, and if the order of parts differs, one permute comes first. If the sharding
-of a dimension changes and is uneven, the planner computes the price.
+of a dimension changes and is uneven, the closed form does not hold, and the planner computes the price.
 """
 
 from __future__ import annotations

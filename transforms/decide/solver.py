@@ -317,15 +317,18 @@ class _Messages:
         """Remove the states that cost more than `most` above the bound; returns the solution with the new numbers."""
         kept = [_marked(costs <= most, state) for costs, state in zip(beyond, best, strict=True)]
         self.kept = [numbers[states] for numbers, states in zip(self.kept, kept, strict=True)]
-        edges = [
-            edge._replace(
-                from_a=edge.from_a[kept[edge.a][:, None], kept[edge.b]],
-                from_b=edge.from_b[kept[edge.b][:, None], kept[edge.a]],
-            )
-            for edge in self._edges
-        ]
+        of_kept, tables = [states.tobytes() for states in kept], dict[tuple[int, bytes, bytes], Floats]()
+
+        def left(table: Floats, a: int, b: int) -> Floats:
+            """The costs of the states that are left; alike edges share them."""
+            key = id(table), of_kept[a], of_kept[b]
+            if key not in tables:
+                tables[key] = table.take(kept[a], axis=0).take(kept[b], axis=1)
+            return tables[key]
+
+        edges = [e._replace(from_a=left(e.from_a, e.a, e.b), from_b=left(e.from_b, e.b, e.a)) for e in self._edges]
         rows, earlier = (
-            [each[:, states] for each, states in zip(all_, kept, strict=True)]
+            [each.take(states, axis=1) for each, states in zip(all_, kept, strict=True)]
             for all_ in (self.rows, self._earlier_rows)
         )
         self._link(edges, rows, earlier)

@@ -10,5 +10,5 @@ Axes are cut into prime factors only if the path found without that sends more. 
 large value than at the ends, unless that saves half of the time or `max-temporary-bytes` allows it. The search has a
 budget of moves (`max-reshard-moves`); if it runs out, the best path so far is used, at worst a gather and a slice, with
 a remark. `routes.py` finds the best routes between all placements of a rank at once. The decision is made by their
-prices, and the planner follows them; it searches only for uneven values, for many axes and within memory limits.
+prices, and the planner follows them; it searches only for many axes and within memory limits.
 """
