@@ -242,12 +242,21 @@ def _between_counts(shape: tuple[int, ...], counts: Ints) -> _Tiles:
     return _Tiles(crossed, pieces.prod(axis=2), kept.prod(axis=2), (block / after).prod(axis=2))
 
 
-@functools.lru_cache(maxsize=4096)
 def _of_one_dimension(mesh: Mesh, size: int, before: Axes, after: Axes, held: Axes) -> tuple[int, float] | None:
     """The messages of a direct exchange of one dimension, and what it sends relative to the shard after it.
 
     None if it is not planned, or gathers the whole dimension.
     """
+    axes = tuple(dict.fromkeys((*before, *after)))
+    if all(map(mesh.is_full, axes)):  # which axes they are does not matter
+        mesh = Mesh(tuple((str(number), axis.size) for number, axis in enumerate(axes)))
+        before, after = (tuple(mesh.axis(str(axes.index(axis))) for axis in listed) for listed in (before, after))
+        held = ()
+    return _planned(mesh, size, before, after, held)
+
+
+@functools.lru_cache(maxsize=4096)
+def _planned(mesh: Mesh, size: int, before: Axes, after: Axes, held: Axes) -> tuple[int, float] | None:
     asked = mesh, (size,), (before,), (after,), held
     if least_sent(*asked) is None and size_of((*before, *after)) > MAX_PLANNED_DEVICES:
         return None
