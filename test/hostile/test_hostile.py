@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import samples
 
 from hostile.case import Case, from_json, read_cases, to_json
 from hostile.command_lines import command_line
@@ -32,7 +33,7 @@ _MORE_WORDS = {
     "search": ("--time-limit", "0.1"),
 }
 _QUICK = [name for name in FORMATS if name not in ("compiled", "npz", "small", "demo", "terminal")]
-_SEED, _COUNT = 14, 300
+_SEED, _COUNT = 14, 150 * samples.TIMES
 
 
 @pytest.fixture(scope="module")

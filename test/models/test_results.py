@@ -65,7 +65,8 @@ def test_a_decoder_learns_the_same_with_groups_by_axes() -> None:
 def test_both_annotation_families_give_the_same_communication(recipe: str, mesh: str) -> None:
     scan = (list(MESHES).index(mesh) + list(decoder_lm.RECIPES).index(recipe)) % 2 == 1
     config = decoder_lm.Config(recipe=recipe, scan=scan, layers=2, **SMALL)
-    sdy, mhlo = (partition(decoder_lm, config, mesh, shardy) for shardy in (True, False))
+    effort = "default" if mesh == "8" else "fast"  # what is read is the same if what follows from it is
+    sdy, mhlo = (partition(decoder_lm, config, mesh, shardy, effort) for shardy in (True, False))
     assert [str(s.mhlo) for s in sdy.in_shardings] == [str(s.mhlo) for s in mhlo.in_shardings]
     assert [str(s.mhlo) for s in sdy.out_shardings] == [str(s.mhlo) for s in mhlo.out_shardings]
     what = [[(c.kind, c.bytes, c.count, c.location) for c in p.collectives] for p in (sdy, mhlo)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from support import samples
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.isolation import ProcessDied, Worker
@@ -20,9 +21,9 @@ from proof.shrinking import shrunk
 from proof.sweeping import least, sweep
 from proof.sweeping import tried as tried_together
 
-CASES = 24
+CASES = 16 * samples.TIMES
 OPERATIONS = 400
-PROGRAMS = 12
+PROGRAMS = 8 * samples.TIMES
 BY_AXES = Options(list_groups_up_to=1)
 BY_AXES_ON = [(("x", 8),), (("x", 4), ("y", 2))]
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from support import layered
+from support import layered, samples
 
 import gspmd
 from gspmd.dialect.errors import Unsupported
@@ -97,7 +97,7 @@ def test_a_program_of_layers_stays_the_same(seed: int, watch: Watch) -> None:
     check_same(layered.program(seed), watch)
 
 
-@pytest.mark.parametrize("start", range(100, 160, 10))
+@pytest.mark.parametrize("start", range(100, 100 + 30 * samples.TIMES, 10))
 def test_most_programs_have_layers(start: int, watch: Watch) -> None:
     found, unlike = 0, list[str]()
     for seed in range(start, start + 10):

@@ -99,8 +99,8 @@ def moves(example: Any, config: Any, mesh: str, as_written: bool = True) -> tupl
     return tuple(found)
 
 
-def partition(example: Any, config: Any, mesh: str, shardy: bool = True) -> api.Partitioned:
-    return api.partition(lower(example, config, mesh, shardy))
+def partition(example: Any, config: Any, mesh: str, shardy: bool = True, effort: str = "default") -> api.Partitioned:
+    return api.partition(lower(example, config, mesh, shardy), options={"effort": effort})
 
 
 def partition_as_written(example: Any, config: Any, mesh: str) -> api.Partitioned:

@@ -7,11 +7,12 @@ import random
 import pytest
 from proof.enumeration import sample
 from proof.operations import FAMILIES
+from support import samples
 from support.planted_faults import faults
 
 import gspmd
 
-_PROGRAMS, _FAULTS = 5, 4
+_PROGRAMS, _FAULTS = 3 * samples.TIMES, 4
 
 
 @pytest.mark.parametrize("family", FAMILIES)

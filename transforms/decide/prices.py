@@ -49,12 +49,13 @@ class PriceBook:
         if every is None:
             found = self._in_closed_form(type_, table, sources, targets)
         else:
-            found = every[sources[:, None], targets]
-        never = (table.partial[targets][None, :] & ~table.partial[sources][:, None]) != 0
-        prices: Floats = np.where(never, self.never_s, found)
-        for a, b in np.argwhere(np.isinf(prices)).tolist():
-            prices[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
-        return prices
+            found = every.take(sources, axis=0).take(targets, axis=1)
+        partial = table.partial[targets]
+        if partial.any():
+            found[(partial & ~table.partial[sources][:, None]) != 0] = self.never_s
+        for a, b in np.argwhere(np.isinf(found)).tolist():
+            found[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
+        return found
 
     def _every(self, type_: TensorType, table: Placements, asked: int) -> Floats | None:
         """The seconds between all placements; None if fewer pairs than there are have been asked for in closed form.
