@@ -230,7 +230,7 @@ def _between_counts(shape: tuple[int, ...], counts: Ints) -> _Tiles:
     before, after = shard[:, None, :], shard[None, :, :]
     is_whole = np.minimum(counts[:, None, :], counts[None, :, :]) == 1
     block = np.where(is_whole, np.minimum(before, after), np.gcd(before, after))
-    pieces = -(-after // block)
+    pieces = np.minimum(-(-after // block), MAX_ROUNDS + 1)  # more are not planned
     # If a dimension gets coarser and some shards have no elements, their devices keep nothing.
     is_idle = (counts > -(-size // shard))[:, None, :] & (counts[:, None, :] > counts[None, :, :])
     kept = np.where(is_idle, 0, np.minimum(pieces, -(-before // block)))
