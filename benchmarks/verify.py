@@ -217,17 +217,20 @@ def _faults(number: int, seed: int) -> collections.Counter[str]:
 
 
 def _judged(text: str, wrong: str) -> str:
-    """`refuted` or `not known`; of what is proved `harmless` or `wrong yes`; `invalid` for what is no program."""
+    """`refuted`, or whether it is proved and whether it computes the same; `invalid` for what is no program."""
     try:
         found = gspmd.verify(text, wrong)
     except gspmd.Error:
         return "invalid"
-    if not found.proved:
-        return found.verdict.value
+    if found.verdict is gspmd.Verdict.REFUTED:
+        return "refuted"
     try:
-        return "harmless" if gspmd.check(text, wrong).passed else "wrong yes"
+        is_same = gspmd.check(text, wrong).passed
     except gspmd.Error:
-        return "harmless, not run"
+        return f"{found.verdict.value}, not run"
+    if found.proved:
+        return "harmless" if is_same else "wrong yes"
+    return f"not known, {'harmless' if is_same else 'wrong'}"
 
 
 if __name__ == "__main__":
