@@ -18,7 +18,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import MAX_PLACEMENTS, AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import RouteBook, WirePrices
+from gspmd.transforms.paths.routes import RouteBook, StepPrices, WirePrices
 
 _NEVER_BYTES = 1e18
 
@@ -42,6 +42,7 @@ class PriceBook:
         self.planner: Planner = Planner(parts.mesh, hardware) if routes is None else routes.planner
         self._routes: RouteBook = RouteBook(hardware) if routes is None else routes._routes
         self._wires = WirePrices(parts, hardware)
+        self._steps: dict[Placements, StepPrices] = {}
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
@@ -66,7 +67,9 @@ class PriceBook:
         if key not in self._known:
             routes = self._routes.of(table)
             if routes is not None:
-                self._known[key] = routes.seconds(type_, (self.hardware, self._wires))
+                if table not in self._steps:
+                    self._steps[table] = routes.prices(self.hardware, self._wires)
+                self._known[key] = routes.seconds(type_, self._steps[table])
             elif len(numbers) <= MAX_PLACEMENTS:
                 self._asked[key] = self._asked.get(key, 0) + asked
                 if self._asked[key] >= len(numbers) ** 2:

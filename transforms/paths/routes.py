@@ -50,11 +50,11 @@ class WirePrices:
         return known[0, mask], known[1, mask]
 
 
-class _Prices:
+class StepPrices:
     """The seconds of single steps on one machine."""
 
     def __init__(self, steps: Steps, hardware: Hardware, wires: WirePrices) -> None:
-        self._steps, self._hardware, self._wires = steps, hardware, wires
+        self.hardware, self._steps, self._wires = hardware, steps, wires
         self._latency_s, self._slope = np.zeros(steps.kind.shape), np.zeros(steps.kind.shape)
         for number, kind in enumerate(KINDS[1:], start=1):
             at = steps.kind == number
@@ -69,7 +69,7 @@ class _Prices:
 
         `local` are the bytes of a shard in each placement, and `padded` those with padding before each step.
         """
-        steps, latency_s = self._steps, self._hardware.collective_latency_s
+        steps, latency_s = self._steps, self.hardware.collective_latency_s
         wire_s = self._latency_s + self._slope * padded
         # Shards that are mostly padding are added up instead of gathered.
         is_padding = (steps.kind == GATHER) & (2 * local[None, :] < steps.devices * local[:, None]) & tiled.is_nested
@@ -78,7 +78,7 @@ class _Prices:
         touched = np.where((steps.kind == SLICE) | is_padding, local[None, :], local[:, None]) + local[None, :]
         # Shards that are gathered in several dimensions are put in order by a transpose.
         touched += np.where((steps.kind == GATHER) & steps.in_several, 2 * local[None, :], 0.0)
-        every_s = wire_s + touched / self._hardware.memory_bytes_per_s
+        every_s = wire_s + touched / self.hardware.memory_bytes_per_s
         found: Floats = np.where(tiled.is_nested, every_s, math.inf)
         moved = tiled.realigned
         pairs, (first_s, slope) = (moved.before, moved.after), self._wires.of("collective_permute", moved.mask, 1)
@@ -91,10 +91,10 @@ class _Prices:
         """Seconds of direct exchanges, which write each of several pieces to its position; infinite without one."""
         sent = tiled.sent * local[None, :]
         wire_s = self._direct_latency_s + self._direct_slope * sent
-        wire_s += (tiled.messages - 1) * self._hardware.collective_latency_s
+        wire_s += (tiled.messages - 1) * self.hardware.collective_latency_s
         wire_s *= tiled.messages > 0
         touched = local[:, None] + local[None, :] + np.where(tiled.messages > 1, sent, 0.0)
-        found: Floats = wire_s + touched / self._hardware.memory_bytes_per_s
+        found: Floats = wire_s + touched / self.hardware.memory_bytes_per_s
         return np.where(tiled.is_direct, found, math.inf)
 
 
@@ -117,7 +117,7 @@ class _Graph:
 
     def __init__(self, table: Placements, hardware: Hardware, wires: WirePrices) -> None:
         self.steps = Steps(table)
-        self.prices = _Prices(self.steps, hardware, wires)
+        self.prices = StepPrices(self.steps, hardware, wires)
         self._known: dict[Hashable, _Chosen] = {}
 
     def of_magnitude(self, type_: TensorType) -> _Chosen:
@@ -165,11 +165,16 @@ class Routes:
         self._table, self._graph = table, _graph(table, hardware, wires)
         self._of_type: dict[TensorType, _Chosen] = {}
 
-    def seconds(self, type_: TensorType, rates: tuple[Hardware, WirePrices] | None = None) -> Floats:
-        """Seconds between all placements, on a machine with other rates if given; infinite without a route."""
-        graph, chosen = self._graph, self._chosen(type_)
-        prices = graph.prices if rates is None else _Prices(graph.steps, *rates)
-        return _along(np.where(chosen.is_direct, *self._step_seconds(prices, type_, chosen.tiled)), chosen)
+    def prices(self, hardware: Hardware, wires: WirePrices) -> StepPrices:
+        """The prices of single steps on this or another machine."""
+        own = self._graph.prices
+        return own if own.hardware == hardware else StepPrices(self._graph.steps, hardware, wires)
+
+    def seconds(self, type_: TensorType, prices: StepPrices | None = None) -> Floats:
+        """Seconds between all placements, by other prices if given; infinite without a route."""
+        chosen = self._chosen(type_)
+        directly_s, kinds_s = self._step_seconds(prices or self._graph.prices, type_, chosen.tiled)
+        return _along(np.where(chosen.is_direct, directly_s, kinds_s), chosen)
 
     def stops(self, type_: TensorType, source: int, target: int) -> list[int]:
         """The placements on a route, including its ends; empty without a route."""
@@ -179,7 +184,7 @@ class Routes:
             found = [stop for pair in zip(found, [*middles, -1], strict=True) for stop in pair if stop >= 0]
         return found if all(chosen.tiled.has(a, b) for a, b in itertools.pairwise(found)) else []
 
-    def _step_seconds(self, prices: _Prices, type_: TensorType, tiled: TiledSteps) -> tuple[Floats, Floats]:
+    def _step_seconds(self, prices: StepPrices, type_: TensorType, tiled: TiledSteps) -> tuple[Floats, Floats]:
         """Seconds of direct exchanges, and of steps of a kind."""
         shard = -(-np.array(type_.shape, np.int64) // self._table.parts.count[self._table.lists])
         bytes_ = float(element_bytes(type_.element))
