@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -18,6 +19,9 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.pop("COLUMNS", None)  # processes of xdist have it, and tables would be cut to it
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {SIMPLE_CODE}"
 os.environ["GSPMD_DIAGNOSTICS"] = "short"  # what most tests look at; test/tools/test_diagnostics.py has the other forms
+
+# Processes of tests live long and hold many objects: garbage collection as usual takes 8 % of their time.
+gc.set_threshold(50_000, 20, 20)
 
 _TEST_ROOT = Path(__file__).parent
 _SLOW = frozenset(
