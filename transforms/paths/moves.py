@@ -63,11 +63,14 @@ class Moves:
         single, pending = self.single(), self.source[1] != self.target[1]
         if single is not None:
             return [single]
-        finds = (self._reductions,) if pending else (self._gathers, self._exchanges, self._permutes)
+        finds = (self._reductions,) if pending else (self._exchanges, self._permutes)
         found = [move for find in finds for move in find(self.source) if move.after == self.target]
-        if pending or (found and not misaligned(self.prices.shape, self.source[0], self.target[0])):
-            return found
-        return [*found, *self._direct(self.source, self.target[0], math.inf)]
+        (dims, _), (goal, _) = self.source, self.target
+        is_crossed = not pending and bool(misaligned(self.prices.shape, dims, goal))
+        if is_crossed and all(starts_with(a, b) for a, b in zip(dims, goal, strict=True)):
+            gather = self._gather(self.source, goal)
+            found += [gather] if gather else []
+        return found if pending or (found and not is_crossed) else [*found, *self._direct(self.source, goal, math.inf)]
 
     def through_whole(self) -> list[Move]:
         """The moves that always lead to the target: reduce, all-gather the dimensions that change, then slice."""

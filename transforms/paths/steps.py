@@ -81,13 +81,14 @@ class Steps:
         sums_a, sums_b = table.partial[:, None], table.partial[None, :]
         is_settled, is_taken = sums_a == sums_b, (sums_b & ~sums_a == 0) & (sums_a != sums_b)
         count, changes = parts.count[lists], (~same).sum(axis=2)
+        nested = (grown | shrunk).all(axis=2)
         is_alike = (count[:, None, :] == count[None, :, :]).all(axis=2)
         is_scattered = grown.all(axis=2) & (changes == 1) & (mask_b & ~mask_a == sums_a & ~sums_b)
         none, moved = np.zeros((len(lists), len(lists)), np.int64), _moved(table)
         kind, mask = np.full_like(none, NO_KIND), none
         for number, is_step, over in (
             (PERMUTE, is_alike & is_settled, moved),
-            (EXCHANGE, (grown | shrunk).all(axis=2) & (mask_a == mask_b) & is_settled, moved),
+            (EXCHANGE, nested & (mask_a == mask_b) & is_settled, moved),
             (SLICE, grown.all(axis=2) & is_settled, none),
             (GATHER, shrunk.all(axis=2) & is_settled, mask_a & ~mask_b),
             (REDUCE, same.all(axis=2) & is_taken, sums_a & ~sums_b),
@@ -98,7 +99,6 @@ class Steps:
         self.devices = parts.size_of_mask[mask]
         self._changes, self.in_several = changes, changes > 1
         self.changed: Ints = np.bitwise_or.reduce(np.where(same, 0, parts.mask[before] | parts.mask[after]), axis=2)
-        nested = (grown | shrunk).all(axis=2)
         self.is_near = nested & ~self.in_several
         self._parts, self._lists, self._held = parts, lists, table.partial | table.manual
         self._same, self._nested, self._is_settled = same, nested, is_settled
@@ -137,10 +137,8 @@ class Steps:
         number: Ints = tiles.crossed.sum(axis=2).take(self._pair)
         pieces, kept = tiles.pieces.take(self._pair), tiles.kept.take(self._pair)
         messages = pieces - np.where(self._nested & (number == 0), kept, 0)  # else some device keeps nothing
-        shard = -(-np.array(shape, np.int64) // self._counts)
-        idle = self._counts / -(-np.array(shape, np.int64) // shard)  # shards without elements send nothing
-        if (idle > 1).any():
-            turns = np.where(self._same, 1.0, idle[self._tile][:, None, :]).prod(axis=2)
+        if (tiles.turns > 1).any():  # shards without elements send nothing
+            turns = np.where(self._same, 1.0, tiles.turns[self._tile][:, None, :]).prod(axis=2)
             messages = np.ceil(messages * turns).astype(np.int64)
         sent = messages * tiles.part.take(self._pair)
         is_planned = (np.maximum(pieces, messages) <= MAX_ROUNDS) & (self._devices * pieces <= MAX_BLOCKS)
@@ -160,7 +158,7 @@ class Steps:
             is_planned & self._is_settled & ((self.kind == NO_KIND) | (number > 0)),
             messages,
             sent,
-            (shard / np.array(shape))[self._tile],
+            tiles.shares[self._tile],
         )
 
     def _realigned(self, shape: tuple[int, ...], crossed: Bools, number: Ints) -> Realignments:
@@ -215,31 +213,36 @@ class _Tiles(NamedTuple):
     """Direct exchanges of blocks, by the counts of shards before and after it.
 
     `crossed[a, b, d]` says whether shards of a dimension on neither side are unions of those on the other side. A shard
-    after it has so many `pieces`, each a `part` of it. If lists nest, a device has `kept` of these.
+    after it has so many `pieces`, each a `part` of it. If lists nest, a device has `kept` of these. By counts alone,
+    `shares[a, d]` is the size of a shard relative to the dimension, and `turns` the shards for each one with elements.
     """
 
     crossed: Bools
     pieces: Ints
     kept: Ints
     part: Floats
+    shares: Floats
+    turns: Floats
 
 
 def _between_counts(shape: tuple[int, ...], counts: Ints) -> _Tiles:
     size, many = np.array(shape, np.int64), len(counts)
     shard = -(-size // counts)
+    turns = counts / -(-size // shard)
     before, after = shard[:, None, :], shard[None, :, :]
     is_whole = np.minimum(counts[:, None, :], counts[None, :, :]) == 1
     block = np.where(is_whole, np.minimum(before, after), np.gcd(before, after))
     pieces = np.minimum(-(-after // block), MAX_ROUNDS + 1)  # more are not planned
     # If a dimension gets coarser and some shards have no elements, their devices keep nothing.
-    is_idle = (counts > -(-size // shard))[:, None, :] & (counts[:, None, :] > counts[None, :, :])
+    is_idle = (turns > 1)[:, None, :] & (counts[:, None, :] > counts[None, :, :])
     kept = np.where(is_idle, 0, np.minimum(pieces, -(-before // block)))
     crossed = np.zeros((many, many, len(shape)), bool)
     for dim, n in enumerate(shape):
         of, at = np.unique(counts[:, dim], return_inverse=True)
         nest = np.array([[nests(n, min(a, b), max(a, b)) for b in of.tolist()] for a in of.tolist()])
         crossed[:, :, dim] = ~nest[np.ix_(at, at)]
-    return _Tiles(crossed, pieces.prod(axis=2), kept.prod(axis=2), (block / after).prod(axis=2))
+    part = (block / after).prod(axis=2)
+    return _Tiles(crossed, pieces.prod(axis=2), kept.prod(axis=2), part, shard / size, turns)
 
 
 def _of_one_dimension(mesh: Mesh, size: int, before: Axes, after: Axes, held: Axes) -> tuple[int, float] | None:
