@@ -125,6 +125,15 @@ annotations. This program has one order, so there is nothing to do.
 In the code: [order](../transforms/order).
 """,
     ),
+    "gspmd-regather": (
+        "what fits into memory",
+        """\
+With a target, values that were gathered for several uses are gathered again for later ones if the program would need
+more memory than a device has. Nothing is gathered here.
+
+In the code: [regather.py](../transforms/optimize/regather.py).
+""",
+    ),
 }
 
 _END = """## Out: a program that runs

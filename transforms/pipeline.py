@@ -10,6 +10,7 @@ from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.localize import Localize
 from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 from gspmd.transforms.optimize import Optimize
+from gspmd.transforms.optimize.regather import Regather
 from gspmd.transforms.optimize.weight_update import ShardWeightUpdate
 from gspmd.transforms.order import Order
 from gspmd.transforms.passes import Option, Pass, current_name, options_of, select_options, unknown_option
@@ -17,7 +18,7 @@ from gspmd.transforms.propagate import Propagate
 from gspmd.transforms.repairs import LegalizeForXla
 from gspmd.transforms.reshard import Reshard
 
-STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Decide, Reshard, Localize, Optimize, Order)
+STAGES: tuple[type[Pass], ...] = (Ingest, Propagate, Decide, Reshard, Localize, Optimize, Order, Regather)
 """The passes of the default pipeline, in its order."""
 
 OPTIONAL: tuple[type[Pass], ...] = (ShardWeightUpdate,)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from gspmd.costs.memory import Memory, aliases_of, memory_of
 from gspmd.dialect.notation import parse_mesh, parse_sharding
 from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.analysis.divergence import replicated_axes
+from gspmd.transforms.analysis.memory import Memory, aliases_of, memory_of
 from gspmd.transforms.ir.program import Program
 from gspmd.transforms.ir.reading import model_of
 from gspmd.transforms.parsing.mlir import new_context, parse_module

@@ -82,7 +82,7 @@ def test_text_of_a_pipeline_reads_back(text: str, printed: str) -> None:
 
 def test_partition_stands_for_all_passes_in_order() -> None:
     names = tuple(declaration.argument for declaration in STAGES)
-    stages = "ingest", "propagate", "decide", "reshard", "localize", "optimize", "order"
+    stages = "ingest", "propagate", "decide", "reshard", "localize", "optimize", "order", "regather"
     assert names == tuple(f"gspmd-{stage}" for stage in stages)
     assert PassManager.parse("gspmd-partition").names() == names
     assert PassManager(default_pipeline()).names() == names

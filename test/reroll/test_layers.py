@@ -59,11 +59,11 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return found
 
 
-def partitioned(text: str, watch: Watch, least: int) -> gspmd.Partitioned:
+def partitioned(text: str, watch: Watch, least: int, **given: Any) -> gspmd.Partitioned:
     """What becomes of a program."""
     watch.least = least
     watch.stages.clear()
-    return gspmd.partition(text, on_stage=lambda stage, _: watch.stages.append(stage))
+    return gspmd.partition(text, on_stage=lambda stage, _: watch.stages.append(stage), **given)
 
 
 def printed(result: gspmd.Partitioned) -> str:
@@ -148,7 +148,7 @@ def test_what_is_left_out_and_put_back(watch: Watch) -> None:
     assert watch.stages == [
         *("gspmd-ingest", "fold", "gspmd-propagate", "gspmd-decide", "gspmd-reshard", "gspmd-localize"),
         "gspmd-optimize",
-        *("gspmd-order", "unfold", "write"),
+        *("gspmd-order", "gspmd-regather", "unfold", "write"),
     ]
 
 
@@ -267,18 +267,22 @@ def test_a_refusal_is_that_of_the_whole_program(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "counts"),
     [
-        {"strict": True},
-        *({"options": {name: 1 << 20}} for name in ("keep_gathered_bytes", "combine_bytes")),
+        ({"strict": True}, "gspmd-reshard"),
+        ({"options": {"combine_bytes": 1 << 20}}, "gspmd-optimize"),
+        ({"options": {"keep_gathered_bytes": 300}}, "gspmd-regather"),
+        ({"target": "tpu-v5p"}, "gspmd-regather"),
     ],
-    ids=lambda given: next(iter(given.get("options", given))),
+    ids=lambda given: given if isinstance(given, str) else next(iter(given.get("options", given))),
 )
-def test_what_counts_layers_sees_all(given: dict[str, Any], watch: Watch) -> None:
+def test_what_counts_layers_sees_all(given: dict[str, Any], counts: str, watch: Watch) -> None:
     """Limits on the bytes of all gathers, and lists of all reshards, are those of the whole program."""
-    watch.least = LEAST
-    gspmd.partition(layers(12, LAYER.replace("%w{i}", "%x{before}")), **given)  # nothing is sent
-    assert watch.fold is None
+    text = layers(12, LAYER.replace("%w{i}", "%x{before}") if "strict" in given else LAYER)  # strict: nothing is sent
+    whole, once = (partitioned(text, watch, least, **given) for least in (1 << 40, LEAST))
+    assert watch.fold is not None
+    assert watch.stages.index("unfold") < watch.stages.index(counts)
+    assert without_causes(printed(once)) == without_causes(printed(whole))
 
 
 def test_remarks_are_those_of_the_whole_program(watch: Watch) -> None:

@@ -13,7 +13,6 @@ from gspmd.transforms.optimize.gather_in_pieces import GatherInPieces
 from gspmd.transforms.optimize.merge import MergeCollectives
 from gspmd.transforms.optimize.permute_motion import MovePermutes
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
-from gspmd.transforms.optimize.regather import Regather
 from gspmd.transforms.optimize.swap import SwapProducts
 from gspmd.transforms.optimize.whole_tiles import ScatterWholeTiles
 from gspmd.transforms.passes import Pass, option, same_option, select_options
@@ -22,7 +21,6 @@ from gspmd.transforms.preconditions import ONE_MAIN
 PASSES: tuple[type[CollectivePass], ...] = (
     MergeCollectives,
     SwapProducts,
-    Regather,
     CollectiveMatmul,
     GatherInPieces,
     MovePermutes,
@@ -45,7 +43,6 @@ class Optimize(Pass):
 
     needs = (ONE_MAIN,)
 
-    keep_gathered_bytes: int = same_option(Regather, "keep_gathered_bytes")
     overlap: bool | None = option(
         None, "start matmuls before all of their operands have arrived, where that is estimated to be faster"
     )
@@ -55,7 +52,7 @@ class Optimize(Pass):
 
     @property
     def counts_layers(self) -> bool:
-        return bool(self.keep_gathered_bytes or self.combine_bytes)
+        return bool(self.combine_bytes)
 
     def run(self, module: Operation) -> None:
         program = DeviceProgram(module, self.tell_declined)
@@ -71,7 +68,6 @@ class Optimize(Pass):
 
     def _passes(self) -> list[CollectivePass]:
         wanted = {
-            Regather: self.keep_gathered_bytes > 0,
             **dict.fromkeys((CollectiveMatmul, GatherInPieces, MovePermutes), self._overlaps),
             CombineCollectives: self.combine_bytes > 0,
         }

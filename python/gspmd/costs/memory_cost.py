@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from gspmd.costs.memory import ARGUMENT, Allocation, Moment, aliases_of, memory_of
 from gspmd.dialect.errors import SourceLocation
-from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
+from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.analysis.divergence import NOWHERE, Names, replicated_axes
-from gspmd.transforms.ir.modules import main_function
+from gspmd.transforms.analysis.memory import ARGUMENT, Allocation, Moment, memory_of
 from gspmd.transforms.ir.program import Program
-from gspmd.transforms.ir.signature import Signature, dictionaries
+from gspmd.transforms.ir.signature import Signature
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.parsing.mlir import source_location
 
@@ -44,7 +43,7 @@ class MemoryMoment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemoryCost:
-    """Bytes on a device (see `gspmd.costs.memory`); `capacity` is the target's, 0 where unknown.
+    """Bytes on a device (see `transforms/analysis/memory.py`); `capacity` is the target's, 0 where unknown.
 
     `allocated` is the memory needed if the compiler allocates all results at the beginning. `host` is the peak in host
     memory, which counts nowhere else. `moments` are those of the program in order, and `peak_moment` is the index of
@@ -73,9 +72,7 @@ def memory_cost(
 ) -> MemoryCost:
     """The memory of a partitioned program; `locations` are by the index of the operation."""
     body = program.body
-    attributes = dictionaries(main_function(program.module), "arg_attrs", len(body.arguments))
-    sizes = [[bytes_of_value(program, v) for v in values] for values in (body.arguments, body.returned)]
-    memory = memory_of(program, buffers, aliases_of(attributes, *sizes))
+    memory = memory_of(program, buffers)
     equal = replicated_axes(body.ir, signature.mesh, [value.sharding for value in signature.inputs])
     names = {
         value: named.name or f"argument {i}"

@@ -146,12 +146,14 @@ def run_in_memory(passes: Sequence[Pass], top: Operation, module: ir.Module, aft
 def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_nothing) -> None:
     """The same for a pipeline that begins with `gspmd-ingest`: its other passes see layers that repeat once.
 
-    Where what they made of one layer cannot be said again for the others, where they refuse or remark on something, and
-    where one counts layers, they run on the whole program. `after` is also called behind "fold" and "unfold".
+    Where what they made of one layer cannot be said again for the others, and where they refuse or remark on something,
+    they run on the whole program; so does the first one that counts layers, with all behind it. `after` is also called
+    behind "fold" and "unfold".
     """
     run = _Run(module, None, check_needs=False)
+    whole = next((number for number, pass_ in enumerate(passes) if pass_.counts_layers), len(passes))
     with run.going_on():
-        if any(pass_.counts_layers for pass_ in passes) or not _run_folded(run, passes, module, after):
+        if whole < 2 or not _run_folded(run, passes, whole, module, after):
             with in_memory(module) as top:
                 run.apply_all(passes, top, after, stop=1)
                 reroll.mark_layers(main_function(top))
@@ -159,8 +161,11 @@ def run_pipeline(passes: Sequence[Pass], module: ir.Module, after: After = _say_
         module.operation.verify()
 
 
-def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: After) -> bool:
-    """Run the passes such that they see layers once; returns whether that worked. Else the module is as it was."""
+def _run_folded(run: _Run, passes: Sequence[Pass], whole: int, module: ir.Module, after: After) -> bool:
+    """Run the passes such that those before number `whole` see layers once; returns whether that worked.
+
+    Else the module is as it was.
+    """
     kept: tuple[int, ...] = reroll.KEPT
     while kept:
         folded: reroll.Fold | None = None
@@ -171,12 +176,13 @@ def _run_folded(run: _Run, passes: Sequence[Pass], module: ir.Module, after: Aft
                     folded = reroll.fold(main_function(top), kept)
                     said = len(held)
                     after("fold", top)
-                    run.apply_all(passes, top, after, start=1)
+                    run.apply_all(passes, top, after, start=1, stop=whole)
                     if folded is not None:
                         if len(held) > said:
                             raise _RemarkInFoldedLayers
                         reroll.unfold(main_function(top), folded)
                         after("unfold", top)
+                    run.apply_all(passes, top, after, start=whole)
                 return True
             except reroll.LayersDiffer:
                 held.clear()

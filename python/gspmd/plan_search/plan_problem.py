@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.costs.memory import aliases_of, largest_moments
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.explanations.conflicts import mark_places, place_of
@@ -26,7 +25,8 @@ from gspmd.plan_search.meshes import is_annotated, put_mesh
 from gspmd.plan_search.pricing import SearchSettings, State
 from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
 from gspmd.reading import read_program
-from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
+from gspmd.transforms.analysis.buffers import Buffers
+from gspmd.transforms.analysis.memory import aliases_in, largest_moments
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Problem, solve
@@ -349,8 +349,7 @@ def _next_step(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) 
     If a type has more results than arguments, these are not state.
     """
     body, types = program.body, program.value_type
-    sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
-    found = aliases_of(entries, *sizes)
+    found = aliases_in(program, entries)
     free: dict[TensorType, list[int]] = defaultdict(list)
     for number, value in enumerate(body.arguments):
         if number not in found.values() and types[value].shape:
@@ -363,7 +362,5 @@ def _next_step(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) 
 
 def _held_moments(program: Program, entries: Sequence[Mapping[str, ir.Attribute]]) -> list[list[int]]:
     """The values that are live at the beginning and at the memory peaks."""
-    body = program.body
-    sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
-    moments = largest_moments(program, Buffers(program), aliases_of(entries, *sizes), _MOMENTS)
+    moments = largest_moments(program, Buffers(program), aliases_in(program, entries), _MOMENTS)
     return [[each.value for each in held if program.value_type[each.value].shape] for held in moments]

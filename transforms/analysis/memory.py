@@ -2,7 +2,7 @@
 
 Arguments are live throughout, results from their definition to the end, and other values until their last use. A result
 that is aliased to a donated argument takes its memory once the argument is dead; a loop carry is updated in place.
-`transforms/analysis/buffers.py` decides which values are in memory at all.
+`buffers.py` decides which values are in memory at all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value, overwrite
 from gspmd.transforms.ir.memory_spaces import HostValues, says_host
 from gspmd.transforms.ir.operations import Attribute
 from gspmd.transforms.ir.program import MANUAL, WHILE, Body, Op, Program
+from gspmd.transforms.ir.signature import dictionaries
 from gspmd.transforms.ops import traits_of
 
 ARGUMENT, RESULT, TEMPORARY = "argument", "result", "temporary"
@@ -69,8 +70,12 @@ class Memory:
         return self.arguments + self.results - self.aliased + self.temporaries
 
 
-def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int]) -> Memory:
-    """The memory of a per-device program; `aliases` maps a result to the argument whose memory it takes, by index."""
+def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int] | None = None) -> Memory:
+    """The memory of a per-device program. `aliases` maps a result to the argument whose memory it takes, by index.
+
+    Without them, they are those that the program declares.
+    """
+    aliases = aliases_in(program) if aliases is None else aliases
     sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
     hosts = _host_values(program)
     on_device = [0 if value in hosts else size for value, size in enumerate(sizes)]
@@ -129,6 +134,18 @@ def _host_peak(program: Program, buffers: Buffers, aliases: Mapping[int, int], s
     walk = _LivenessWalk(program, buffers, aliases, sizes)
     walk.run()
     return walk.peak
+
+
+def aliases_in(program: Program, entries: Sequence[Mapping[str, Attribute]] | None = None) -> dict[int, int]:
+    """The argument whose memory each result takes, by index.
+
+    `entries` are the attributes of the arguments; by default those of the program.
+    """
+    body = program.body
+    if entries is None:
+        entries = dictionaries(program.function, "arg_attrs", len(body.arguments))
+    sizes = [[bytes_of_value(program, value) for value in values] for values in (body.arguments, body.returned)]
+    return aliases_of(entries, *sizes)
 
 
 def aliases_of(
