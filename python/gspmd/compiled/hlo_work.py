@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from gspmd.compiled.optimized_hlo import Instruction, OptimizedModule
-from gspmd.compiled.step_time import collective_in, is_free, traffic_bytes
+from gspmd.compiled.step_time import is_free, traffic_bytes
 from gspmd.dialect.axes import Axes, Axis
 from gspmd.dialect.mesh import Mesh
 from gspmd.runtime.hlo_groups import groups, pairs
@@ -24,7 +24,8 @@ _STEPS_AWAY = 4  # copies and changes of layout may be in between
 _SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
 _FROM_DOT = re.compile(r'op_name="(?:[^"]*/)?dot(?:_general)?(?:\.\d+)?"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
-_KERNEL_LABELS = re.compile(r"dim_labels=\w+_(\w+)->")
+_CONV_LABELS = re.compile(r"dim_labels=(\w+)_(\w+)->(\w+)")
+_WINDOW = re.compile(r"\b(size|stride|pad|lhs_dilate|rhs_dilate)=([\dx_-]+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def work_in(module: OptimizedModule, mesh: Mesh) -> HloWork:
     traffic = sum(
         traffic_bytes(module, visit) * visit.times
         for visit in module.visits()
-        if not visit.instruction.collective and not is_free(visit.instruction)
+        if not visit.instruction.collective and not is_free(module, visit.instruction)
     )
     return HloWork(tuple(collectives_in(module, mesh)), flops, traffic)
 
@@ -80,7 +81,7 @@ def collectives_in(module: OptimizedModule, mesh: Mesh) -> Iterator[HloCollectiv
     Errors: as `work_in`.
     """
     for visit in module.visits():
-        collective = collective_in(module, visit)
+        collective = module.collective_in(visit.instruction)
         kind = collective.collective if collective is not None else None
         if collective is None or kind is None:
             continue
@@ -163,15 +164,37 @@ def flops_of(instruction: Instruction, computation: Mapping[str, Instruction]) -
         dims = contracted[1].split(",") if contracted else []
         return element, 2.0 * math.prod(_array(instruction.type)[1]) * math.prod(lhs[int(d)] for d in dims if d)
     if instruction.opcode == "convolution":
-        element, kernel = _array(computation[instruction.operands[1]].type)
-        labels = _KERNEL_LABELS.search(instruction.attributes)
-        assert labels is not None, "a convolution names its dimensions"
-        outer = math.prod(_array(instruction.type)[1])
-        return element, 2.0 * outer * math.prod(kernel) / kernel[labels[1].index("o")]
+        return _convolution_flops(instruction, computation)
     if instruction.opcode == "multiply" and _FROM_DOT.search(instruction.attributes):
         element, dims = _array(instruction.type)
         return element, 2.0 * math.prod(dims)
     return "", 0.0
+
+
+def _convolution_flops(instruction: Instruction, computation: Mapping[str, Instruction]) -> tuple[str, float]:
+    """The element type and the operations of a convolution, without those on padding and holes.
+
+    On TPUs, many dots are convolutions of which every result takes one element of the window.
+    """
+    labels = _CONV_LABELS.search(instruction.attributes)
+    assert labels is not None, "a convolution names its dimensions"
+    operands = [computation[name].type for name in instruction.operands]
+    (element, kernel), (_, given), (_, made) = map(_array, (operands[1], operands[0], instruction.type))
+    count = 2.0 * math.prod(made) * math.prod(kernel) / kernel[labels[2].index("o")]
+    window = dict(_WINDOW.findall(instruction.attributes))
+    spatial = [label for label in labels[1] if label.isdigit()]
+    values = {name: text.split("x") for name, text in window.items()}
+    for label in spatial:
+        number = int(label)
+        size, results = kernel[labels[2].index(label)], made[labels[3].index(label)]
+        stride, hole, step = (
+            int(values[name][number]) if name in values else 1 for name in ("stride", "lhs_dilate", "rhs_dilate")
+        )
+        low = int(values["pad"][number].split("_")[0]) if "pad" in values else 0
+        places = np.add.outer(np.arange(results) * stride - low, np.arange(size) * step)
+        inside = (places >= 0) & (places <= (given[labels[1].index(label)] - 1) * hole) & (places % hole == 0)
+        count *= inside.sum() / (results * size) if results else 1
+    return element, float(count)
 
 
 def _array(type_text: str) -> tuple[str, list[int]]:

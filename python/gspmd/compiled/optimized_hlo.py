@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import math
 import re
@@ -32,6 +33,8 @@ _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _NO_CYCLES = 2**63 - 1
+_IN_FUSION = re.compile(r'custom_call_target="AsyncCollective(Start|Done)"')
+_FLAG = re.compile(r"u32\[\]\{:S\(2\)\}")  # memory of the synchronization flags of TPUs
 _ONE_OPERAND_FIRST = ("all-gather-start", "collective-permute-start")  # these have a tuple of operand and result
 _PARTITIONS = re.compile(r"^HloModule [^\n]*\bnum_partitions=(\d+)")
 
@@ -115,6 +118,17 @@ class Instruction:
         return self.result_bytes * (devices if self.collective == "reduce_scatter" else 1)
 
 
+class Phase(enum.Enum):
+    """What a fusion of libtpu 0.0.42 does for an asynchronous collective, which is printed in all of these fusions.
+
+    A collective is started by one fusion, proceeds beside the work of any number of others, and is awaited by the last.
+    """
+
+    START = "Start"
+    STEP = "Step"
+    DONE = "Done"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class InstructionRun:
     """An instruction that runs `times` in a call of the program; `known` if all enclosing trip counts are known."""
@@ -163,6 +177,55 @@ class OptimizedModule:
         Errors: InputError for groups in a form that is not known.
         """
         return first_group(collective.attributes, self._partitions)
+
+    def collective_in(self, instruction: Instruction) -> Instruction | None:
+        """The collective that an instruction is, starts, or is fused with. None if it is only in progress meanwhile."""
+        if instruction.collective is not None:
+            return instruction
+        inner = next((each for each in self._fused(instruction).values() if each.collective), None)
+        if inner is None or self.phase(instruction) in (Phase.STEP, Phase.DONE):
+            return None
+        # An all-reduce and a slice in one fusion are a reduce-scatter.
+        group = len(self.group(inner)) if inner.collective == "all_reduce" else 1
+        if group > 1 and bytes_of_type(instruction.type) * group <= bytes_of_type(inner.type):
+            return dataclasses.replace(inner, opcode="reduce-scatter", type=instruction.type)
+        return inner
+
+    def phase(self, instruction: Instruction) -> Phase | None:
+        """What a fusion does for an asynchronous collective; None for other instructions."""
+        inner = self._fused(instruction).values()
+        for each in inner:
+            if each.opcode == "custom-call" and (found := _IN_FUSION.search(each.attributes)):
+                return Phase(found[1])
+        takes_part = any(each.collective for each in inner)
+        if takes_part and any(each.opcode == "parameter" and _FLAG.match(each.type) for each in inner):
+            return Phase.STEP
+        return None
+
+    def is_start(self, instruction: Instruction) -> bool:
+        """Whether an instruction starts something that a later one waits for."""
+        return instruction.opcode.endswith("-start") or self.phase(instruction) is Phase.START
+
+    def is_done(self, instruction: Instruction) -> bool:
+        """Whether an instruction only waits."""
+        return instruction.opcode.endswith("-done") or self.phase(instruction) is Phase.DONE
+
+    def started(self, computation: str, done: Instruction) -> str:
+        """The name of the instruction that starts what this one waits for."""
+        if self.phase(done) is None:
+            return done.operands[0]
+        values, at = self.computations[computation], done
+        while self.phase(at) is not Phase.START:
+            flag = next(name for name in at.operands if name in values and _FLAG.match(values[name].type))
+            at = values[values[flag].operands[0]]
+        return at.name
+
+    def _fused(self, instruction: Instruction) -> dict[str, Instruction]:
+        """The instructions of a fusion; of any other instruction none."""
+        if instruction.opcode != "fusion":
+            return {}
+        _, _, name = instruction.attributes.partition("calls=%")
+        return self.computations.get(name.split(",")[0], {})
 
     def visits(self, fused: bool = False) -> Iterator[InstructionRun]:
         """Every instruction, optionally with those inside fusions; of all branches."""

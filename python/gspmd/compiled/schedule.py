@@ -35,7 +35,8 @@ def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: f
         if instruction.opcode == "while":
             inner, now = _turns(module, computation, instruction, alone, now)
             events += inner
-        begin = max(now, free) if instruction.opcode.endswith("-start") else now
+        is_start = module.is_start(instruction)
+        begin = max(now, free) if is_start else now
         end = begin + own.seconds
         if own.seconds:
             source = _location(module.source(instruction))
@@ -45,12 +46,12 @@ def schedule(module: OptimizedModule, computation: str, alone: Times, start_s: f
             longest = max(branches, key=lambda branch: branch[1])
             events += longest[0]
             end = longest[1]
-        if instruction.opcode.endswith("-start"):
+        if is_start:
             ends[instruction.name] = free = end
         elif instruction.opcode == "recv":  # between slices, over links that no other collective uses
             ends[instruction.name] = end
-        elif instruction.opcode.endswith("-done"):
-            now = max(now, ends.get(instruction.operands[0], now))
+        elif module.is_done(instruction):
+            now = max(now, ends.get(module.started(computation, instruction), now))
         else:
             now = end
     return events, max([now, *ends.values()])

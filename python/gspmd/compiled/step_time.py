@@ -106,7 +106,7 @@ def step_time(
     for visit in module.visits():
         if not visit.known:
             loops.add(visit.computation)
-        found, between = collective_in(module, visit), visit.instruction.between_slices
+        found, between = module.collective_in(visit.instruction), visit.instruction.between_slices
         if between is not None:
             collectives.append(_priced_between(module, visit, between, target))
             seconds, lane = collectives[-1].time_s, f"{between.kind} between slices"
@@ -131,31 +131,14 @@ def _work_s(module: OptimizedModule, visit: InstructionRun, target: Target, hard
     instruction = visit.instruction
     if (cycles := instruction.cycles) is not None:
         return cycles / target.clock_hz, True
-    if is_free(instruction):
+    if is_free(module, instruction):
         return 0.0, True
     return traffic_bytes(module, visit) / hardware.memory_bytes_per_s, False
 
 
-def collective_in(module: OptimizedModule, visit: InstructionRun) -> Instruction | None:
-    """The collective that an instruction is, or that it is fused with."""
-    if visit.instruction.collective is not None:
-        return visit.instruction
-    if visit.instruction.opcode != "fusion":
-        return None
-    _, _, name = visit.instruction.attributes.partition("calls=%")
-    inner = next((i for i in module.computations.get(name.split(",")[0], {}).values() if i.collective), None)
-    if inner is None or inner.collective != "all_reduce":
-        return inner
-    # An all-reduce and a slice in one fusion are a reduce-scatter.
-    group = len(module.group(inner))
-    if group > 1 and bytes_of_type(visit.instruction.type) * group <= bytes_of_type(inner.type):
-        return dataclasses.replace(inner, opcode="reduce-scatter", type=visit.instruction.type)
-    return inner
-
-
-def is_free(instruction: Instruction) -> bool:
+def is_free(module: OptimizedModule, instruction: Instruction) -> bool:
     """Whether an instruction takes no time."""
-    return instruction.opcode in _FREE or instruction.opcode.endswith("-done")
+    return instruction.opcode in _FREE or module.is_done(instruction)
 
 
 def traffic_bytes(module: OptimizedModule, visit: InstructionRun) -> float:
@@ -173,7 +156,7 @@ def _priced(
     module: OptimizedModule, visit: InstructionRun, instruction: Instruction, target: Target, coordinates: Coordinates
 ) -> CompiledCollective:
     kind = instruction.collective or ""
-    is_async = instruction.opcode.endswith("-start") or visit.computation.startswith("async")
+    is_async = module.is_start(visit.instruction) or visit.computation.startswith("async")
     source = module.source(instruction) or module.source(visit.instruction)
     if kind == "collective_permute":
         moves = [(coordinates(a), coordinates(b)) for a, b in pairs(instruction.attributes)]
