@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gspmd.compiled.hlo_work import work_in
 from gspmd.compiled.optimized_hlo import OptimizedModule, bytes_of_type
 from gspmd.compiled.step_time import group_links, step_time
 from gspmd.dialect.errors import InputError
@@ -133,6 +134,23 @@ def test_what_is_started_early_is_hidden_behind_what_follows() -> None:
     permute = next(c for c in found.collectives if c.kind == "collective_permute")
     assert permute.time_s > 0
     assert found.scheduled_s == pytest.approx(found.upper_bound_s - permute.time_s)
+
+
+def test_a_collective_that_is_printed_in_several_fusions_runs_once() -> None:
+    """It begins in one, proceeds beside the product in the next, and is awaited in the last."""
+    text = (Path(__file__).parent / "Inputs" / "async_fusions.hlo").read_text()
+    target = read_target("tpu:v5e:2x4")
+    placement = target.place(Mesh((("x", 4), ("y", 2))))
+    found = step_time(text, target, target.placed(placement), placement.coordinates)
+    assert [(c.kind, c.devices, c.sent_bytes, c.runs, c.is_async) for c in found.collectives] == [
+        ("all_gather", 4, 3 * 2048, 1, True)
+    ]
+    assert found.compute_s == pytest.approx(1500000 / 1.5e9)
+    assert found.estimated_s == 0
+    assert found.scheduled_s == found.lower_bound_s
+    work = work_in(OptimizedModule(text), Mesh((("x", 4), ("y", 2))))
+    assert [c.sent_bytes for c in work.collectives] == [3 * 2048]
+    assert work.flops == {"bf16": 2 * 32 * 64 * 4 * 16}, "the window takes in one element and padding"
 
 
 def test_groups_lie_on_the_dimensions_in_which_they_differ() -> None:
