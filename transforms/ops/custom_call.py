@@ -14,7 +14,7 @@ from gspmd.transforms.ops.elementwise import elementwise_rule
 from gspmd.transforms.ops.kernels import unknown_call
 from gspmd.transforms.ops.op_definition import OpDef, RuleFunction, joined, op_table
 from gspmd.transforms.ops.partial_values import PARTIAL_CALLS
-from gspmd.transforms.ops.traits import PLAIN, UNKNOWN, Traits
+from gspmd.transforms.ops.traits import MOVED, PLAIN, UNKNOWN, Traits
 
 
 def _batched_rule(info: OpInfo) -> OpShardingRule:
@@ -64,6 +64,8 @@ _RULES["cpu_csr_sparse_dense_ffi"] = _sparse_rule
 # Calls that only set the memory, the layout or the owner of a value.
 _PLACEMENT = "LayoutConstraint MoveToDevice MoveToHost annotate_device_placement xla.megascale.provide_metadata"
 _RULES |= dict.fromkeys(_PLACEMENT.split(), elementwise_rule)
+# Memory that is not written yet, as `jax.lax.empty` is lowered for TPUs and GPUs.
+_RULES["AllocateBuffer"] = elementwise_rule
 _OF_FUNCTIONS = op_table([OpDef(CUSTOM_PARTITIONING, refuse_without_functions, replicable=False, traits=UNKNOWN)])
 # Calls with more than a rule, by target.
 CALLS = joined((OWN_CALLS, APPROXIMATE_CALLS, PARTIAL_CALLS, CALLBACKS, COLLECTIVE_CALLS, _OF_FUNCTIONS))
@@ -72,6 +74,7 @@ _RULES |= CALLBACK_RULES | {target: definition.rule for target, definition in CA
 TRAITS_OF_CALLS: dict[str, Traits] = {
     **dict.fromkeys(_RULES, PLAIN),
     **dict.fromkeys(_PLACEMENT.split(), Traits(pure=False, placement=True)),
+    "AllocateBuffer": Traits(allocates=True, flops=MOVED),
     **dict.fromkeys(CALLBACK_RULES, UNKNOWN),
     **{target: definition.traits for target, definition in CALLS.items()},
 }

@@ -43,6 +43,7 @@ class Traits:
     `view`: every result is the operand of the same number by another name.
     `placement`: it only says of its operand where that is to be, or how it is laid out there.
     `stays_on_host`: of an operand in a host's memory it makes a result there, as XLA does.
+    `allocates`: the result is memory to write to, so that two of them are not one.
     `in_place`: the result can take the memory of an operand of its size, which fused operations always can.
     `fusion`: how it is fused with others, None if it is not.
     `looks_up`: of its first operand only as many elements are read as there are in the result.
@@ -67,6 +68,7 @@ class Traits:
     view: bool = False
     placement: bool = False
     stays_on_host: bool = False
+    allocates: bool = False
     in_place: bool = False
     fusion: Fusion | None = None
     looks_up: bool = False

@@ -1,7 +1,8 @@
 """Merge equal operations, and drop unused ones.
 
 As in MLIR's `cse`, an operation without side effects is equal to an earlier one in scope with the same name, operands,
-attributes, types and regions. Here, commutative operations may also have their operands in another order.
+attributes, types and regions. Here, commutative operations may also have their operands in another order. Allocations stay
+apart: a shared one would have to be copied before each use but the last.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Hashable
 from typing import TypeAlias
 
 from gspmd.transforms.analysis.unused import PlainOps, is_used
+from gspmd.transforms.ir.op_info import CUSTOM_CALL
 from gspmd.transforms.ir.operations import Block, Operation, Value
 from gspmd.transforms.ops import traits_of_op
 
@@ -47,7 +49,7 @@ class _Tidier:
                 inner = [] if op.name == _FUNCTION else scopes
                 for region in op.regions:
                     self.block(region, inner)
-            if plain:
+            if plain and not (op.name == CUSTOM_CALL and traits_of_op(op).allocates):
                 self._merge(op, scopes, own)
         left = None if last is None else last.previous
         while left is not None:  # dropping an operation may leave its operands unused
