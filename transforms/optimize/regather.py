@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,6 @@ from gspmd.transforms.machine.target_file import planned_for
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram
 from gspmd.transforms.passes import option, same_option
-
-_GATHER = "stablehlo.all_gather"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,9 +45,10 @@ class Regather(CollectivePass):
         if program.mesh is None or not self.counts_layers:
             return
         limit = self.keep_gathered_bytes or planned_for(self.target, program.mesh).memory_bytes
-        if not limit or not program.collectives("all_gather"):
+        gathers = {gather.op for gather in program.collectives("all_gather")} if limit else set()
+        if not gathers:
             return
-        gaps = _Gaps(Program(program.module))
+        gaps = _Gaps(Program(program.module), gathers)
         found = gaps.found()
         if not found:
             return
@@ -89,10 +88,11 @@ class _Gap:
 
 
 class _Gaps:
-    """The gaps between the uses of all gathers of a program."""
+    """The gaps between the uses of the gathers of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, gathers: Set[Operation]) -> None:
         self._program = program
+        self._gathers = gathers
         self._buffers = Buffers(program)
         self._block: dict[int, Body] = {}  # of gathered values
         self._depth: dict[int, int] = {}
@@ -106,7 +106,7 @@ class _Gaps:
             if self._buffers.is_virtual(op):
                 continue
             self._note(op.ir, op.operands, blocks, [*path, op])
-            if op.info.name == _GATHER:
+            if op.ir in self._gathers:
                 self._block[op.results[0]], self._depth[op.results[0]] = body, len(blocks)
                 self._uses[op.results[0]] = []
             for region in op.regions:

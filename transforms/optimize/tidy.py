@@ -1,8 +1,8 @@
 """Merge equal operations, and drop unused ones.
 
 As in MLIR's `cse`, an operation without side effects is equal to an earlier one in scope with the same name, operands,
-attributes, types and regions. Here, commutative operations may also have their operands in another order. Allocations stay
-apart: a shared one would have to be copied before each use but the last.
+attributes, types and regions. Here, commutative operations may also have their operands in another order. Allocations
+stay apart: a shared one would have to be copied before each use but the last.
 """
 
 from __future__ import annotations
