@@ -30,6 +30,7 @@ from gspmd.verification.meaning.meaning import GivenLoops
 from gspmd.verification.placement import parts
 from gspmd.verification.refutation import refuting
 from gspmd.verification.terms import Term, TermTable
+from gspmd.verification.trials import Trials
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.verdicts import Presence, ResultVerdict, Verdict, Verification
 
@@ -130,7 +131,20 @@ class _Verifying:
             wanted, found = values
             found = self._with_padding() or found
             results = list(map(self._refuted, results, wanted, found))
-        return self._verification(results)
+        return self._verification(self._tried(results))
+
+    def _tried(self, results: list[ResultVerdict]) -> list[ResultVerdict]:
+        """The verdicts, refuted where runs on numbers differ."""
+        open_ = [result.index for result in results if result.verdict is Verdict.NOT_KNOWN]
+        if not open_:
+            return results
+        found = Trials(self.given_module, self.partitioned_module, self.signature, self.devices).differing(open_)
+        return [
+            dataclasses.replace(each, verdict=Verdict.REFUTED, element=found[each.index])
+            if each.index in found
+            else each
+            for each in results
+        ]
 
     def _run_loops(self, are_run: bool) -> None:
         """Begin anew; loops that can be run are run, or else those of the given program are terms."""

@@ -44,15 +44,21 @@ Places: TypeAlias = Mapping[Label, Integers]
 class Witness:
     """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate.
 
-    Opaque operations are those of `terms`; `computing` computes them.
+    Opaque operations are those of `terms`; `computing` computes them. `away` says to which side of 0 floats are rounded
+    whose bits are taken; without it, only floats have bits that need no rounding.
     """
 
     def __init__(
-        self, read: Read, opaque: Mapping[Any, Opaque] | None = None, computing: Computing | None = None
+        self,
+        read: Read,
+        opaque: Mapping[Any, Opaque] | None = None,
+        computing: Computing | None = None,
+        away: bool | None = None,
     ) -> None:
         self._read = read
         self._opaque = opaque or {}
         self._computing = computing or Computing()
+        self._away = away
         self._rows = 0
         self._known: dict[tuple[Term, tuple[Label, ...], bytes], Numbers] = {}
 
@@ -91,7 +97,7 @@ class Witness:
             self.values(part, self._bound(refs, rows, places), places)
             for part, refs in zip(term.parts, term.refs, strict=True)
         ]
-        return _computed(term, parts, len(rows))
+        return _computed(term, parts, len(rows), self._away)
 
     def _ref(self, ref: Any, rows: Integers, places: Places) -> Integers:
         if isinstance(ref, int):
@@ -123,7 +129,7 @@ class Witness:
                 table = self._bound(refs, np.repeat(row, count, axis=0), there)
                 values = self.values(part, table, there) if count else np.zeros(0)
                 shape = [dim[1] if isinstance(dim, tuple) else 1 for dim in dims]
-                operands.append(np.broadcast_to(values.reshape(shape), given.type.shape).astype(_dtype(part.element)))
+                operands.append(np.broadcast_to(values.reshape(shape), given.type.shape).astype(dtype_of(part.element)))
             try:
                 result = self._computing.results(opaque.op, operands)[opaque.number]
             except NotKnown:
@@ -175,7 +181,7 @@ class Witness:
         return np.asarray(made)
 
 
-def _dtype(element: str) -> Any:
+def dtype_of(element: str) -> Any:
     if numbers.is_float(element):
         return np.float64
     if element.startswith("complex<"):
@@ -255,7 +261,7 @@ _OF_COMPLEX: dict[str, Callable[..., Numbers]] = {
 }
 
 
-def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
+def _computed(term: Term, parts: list[Numbers], count: int, away: bool | None) -> Numbers:
     name, *rest = map(str, term.operation)
     source = term.parts[-1].element if term.parts else ""
     with np.errstate(all="ignore"):
@@ -264,7 +270,7 @@ def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
         if name == "stablehlo.select":
             return np.where(parts[0] == 1, parts[1], parts[2])
         if name in (BITCAST, PIECE, PIECES):
-            return _of_bits(name, term, parts)
+            return _of_bits(name, term, parts, away)
         if name == NOTHING:
             return np.full(count, ANY, np.float64 if numbers.is_float(term.element) else np.int64)
         if name.startswith(ANY_ONE):
@@ -283,13 +289,14 @@ def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
     raise Uninterpreted
 
 
-_FLOATS = frozenset({"f16", "f32", "f64"})
-"""Types of floats whose bits are computed."""
+_ROUNDED = frozenset({"f32", "f64"})
+_FLOATS = frozenset({"f16", "bf16", *_ROUNDED})
+"""Types of floats whose bits are computed, and those whose rounding matters less than a difference of numbers."""
 
 
-def _of_bits(name: str, term: Term, parts: list[Numbers]) -> Numbers:
+def _of_bits(name: str, term: Term, parts: list[Numbers], away: bool | None) -> Numbers:
     source, element = term.parts[0].element, term.element
-    bits = [_bits(part, source) for part in (parts[:1] if name == PIECE else parts)]
+    bits = [_bits(part, source, away) for part in (parts[:1] if name == PIECE else parts)]
     if name == PIECE:
         return _with_bits(bits[0] >> parts[1] * _width(element), element)
     width = _width(source)
@@ -304,14 +311,19 @@ def _width(element: str) -> int:
     return width
 
 
-def _bits(values: Numbers, element: str) -> Integers:
+def _bits(values: Numbers, element: str, away: bool | None) -> Integers:
     width = _width(element)
     if element not in _FLOATS:
         return np.asarray(values, np.int64)
     narrow = values.astype(numpy_dtype(element))
-    if not (narrow == values).all():
-        raise Uninterpreted  # its bits depend on rounding
-    return narrow.view(f"int{width}").astype(np.int64)
+    bits: Integers = narrow.view(f"int{width}").astype(np.int64)
+    nearest = np.abs(narrow.astype(np.float64)), np.abs(values)
+    is_off = nearest[0] < nearest[1] if away else nearest[0] > nearest[1]
+    if away is None or element not in _ROUNDED:
+        if (nearest[0] != nearest[1]).any():
+            raise Uninterpreted  # its bits depend on rounding
+        return bits
+    return bits + np.where(is_off, 1 if away else -1, 0)
 
 
 def _with_bits(bits: Any, element: str) -> Numbers:

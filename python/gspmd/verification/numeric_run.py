@@ -1,0 +1,172 @@
+"""Runs a program on numbers: those of all devices, one operation after another.
+
+Operations mean here what they mean in proofs. Each gets operands whose numbers are known, and the terms of its results
+are evaluated for all elements (`witness.py`). So computed indices are known, and loops end. What has no terms of its
+own is computed on whole operands (`computing.py`).
+
+A run has to choose what a program leaves open: the numbers that are not defined, the order of what may be done in any
+order, and how floats are rounded whose bits are taken. A second run chooses otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxlib.mlir.dialects import stablehlo
+
+from gspmd.transforms.ir.collective_groups import is_collective
+from gspmd.transforms.ir.operations import Operation
+from gspmd.verification import numbers
+from gspmd.verification.attributes import integer, ints
+from gspmd.verification.computing import Computing
+from gspmd.verification.conditions import Conditions
+from gspmd.verification.devices import DeviceDigits
+from gspmd.verification.evaluation import Evaluation, Unknown
+from gspmd.verification.index_maps import Integers, Label, TooLarge, counted, dim, integer_map, set_numbers
+from gspmd.verification.meaning import opaque
+from gspmd.verification.meaning.meaning import GivenLoops
+from gspmd.verification.not_known import NotKnown
+from gspmd.verification.terms import ARGUMENT, CONSTANT, INTEGER, TermTable
+from gspmd.verification.values import SymbolicValue
+from gspmd.verification.witness import Numbers, Undefined, Uninterpreted, Witness, dtype_of
+
+_MAX_ELEMENTS = 1 << 19  # of all values on all devices
+_NUMBERS = frozenset({CONSTANT, INTEGER, ARGUMENT})
+
+
+class NumericRun(Evaluation):
+    """A run of a program on the devices of a mesh. A value that cannot be computed is an argument without numbers."""
+
+    def __init__(self, module: Operation, devices: DeviceDigits, computing: Computing, otherwise: bool) -> None:
+        super().__init__(module, Conditions(TermTable()), devices, GivenLoops(), True)
+        self._computing = computing
+        self._otherwise = otherwise
+        self._tables: dict[int, Numbers] = {}
+        self._names = itertools.count()
+        self._left = _MAX_ELEMENTS
+
+    def known(self, element: str, labels: Sequence[Label], table: Numbers, shape: Sequence[int]) -> SymbolicValue:
+        """A value with these numbers, with an axis for each label."""
+        if numbers.bits_of(element) is not None:
+            return self.algebra.number(integer_map(labels, table), element, shape)
+        made = self._named(element, dict(zip(labels, table.shape, strict=True)), shape)
+        self._tables[int(made.term.operation[1])] = table  # type: ignore[call-overload]
+        return made
+
+    def _named(self, element: str, sizes: dict[Label, int], shape: Sequence[int]) -> SymbolicValue:
+        term = self.algebra.terms.argument(next(self._names), element, len(sizes))
+        return self.algebra.value(term, [counted(label, size) for label, size in sizes.items()], shape)
+
+    def unknown(self, element: str, shape: Sequence[int]) -> SymbolicValue:
+        """A value of which no number is known."""
+        sizes = dict(zip(self.devices.digits, self.devices.radices, strict=True))
+        sizes |= {dim(d): size for d, size in enumerate(shape)}
+        return self._named(element, sizes, shape)
+
+    def results(self, op: Operation) -> list[SymbolicValue]:
+        """As `Evaluation.results`, in numbers."""
+        try:
+            made = super().results(op)
+            if not any(value.term.operation in self.algebra.terms.opaque for value in made):
+                return list(map(self._settled, made))
+        except (Unknown, Uninterpreted, NotKnown, TooLarge):
+            pass
+        try:
+            return self._of_whole_operands(op)
+        except (Uninterpreted, NotKnown, TooLarge):
+            return [self.unknown(result.type.element, result.type.shape) for result in op.results]
+
+    def _settled(self, value: SymbolicValue) -> SymbolicValue:
+        """A value whose elements are all known numbers."""
+        if value.term.kind in _NUMBERS and not value.valid and not any(each.has_any for each in value.maps):
+            return value
+        return self.known(value.element, *self.table(value), value.shape)
+
+    def table(self, value: SymbolicValue) -> tuple[list[Label], Numbers]:
+        """The numbers of a value, with an axis for each label on which they depend. Raises Uninterpreted, TooLarge."""
+        labels = sorted(value.labels())
+        if any(label.kind == "bound" for label in labels):
+            raise Uninterpreted
+        sizes = [self.devices.radices[n] if kind == "digit" else value.shape[n] for kind, n in labels]
+        self._left -= math.prod(sizes)
+        if self._left < 0:
+            raise Uninterpreted
+
+        def column(each: object) -> Integers:
+            return np.broadcast_to(each.spread(labels), sizes).reshape(-1)  # type: ignore[attr-defined]
+
+        columns = [column(set_numbers(each) if each.is_set else each) for each in value.maps]
+        rows = np.stack(columns, axis=-1) if columns else np.zeros((math.prod(sizes), 0), np.int64)
+        known = functools.reduce(np.logical_and, [column(each) == 1 for each in value.valid], np.full(len(rows), True))
+        found = np.full(len(rows), self._undefined(value.element), dtype_of(value.element))
+        if numbers.bits_of(value.element) is not None:
+            found = found.astype(np.int64)
+        witness = Witness(self._read, self.algebra.terms.opaque, self._computing, self._otherwise)
+        for part in self._defined(lambda index: witness.values(value.term, rows[index]), np.flatnonzero(known)):
+            found[part[0]] = part[1]
+        return labels, found.reshape(sizes)
+
+    def _defined(self, compute: Callable[[Integers], Numbers], index: Integers) -> list[tuple[Integers, Numbers]]:
+        """The numbers of all rows that are defined, in parts."""
+        try:
+            return [(index, compute(index))] if len(index) else []
+        except Undefined:
+            halves = np.array_split(index, 2) if len(index) > 1 else []
+            return [part for half in halves for part in self._defined(compute, half)]
+
+    def _undefined(self, element: str) -> Numbers:
+        """What stands for a number that is not defined."""
+        return (
+            numbers.wrapped(np.int64(self._otherwise), element)
+            if numbers.bits_of(element)
+            else np.float64(self._otherwise)
+        )
+
+    def _read(self, number: int, element: str, index: Integers) -> Numbers:
+        if number not in self._tables:
+            raise Uninterpreted
+        found = self._tables[number][tuple(index.T)]
+        return np.array(np.broadcast_to(found, len(index)))
+
+    def _of_whole_operands(self, op: Operation) -> list[SymbolicValue]:
+        """The results of a function of arrays, computed for one device after another."""
+        if op.name not in opaque.MEANINGS or any(map(is_collective, op.walk())):
+            raise Uninterpreted
+        values = [self.values[operand] for operand in op.operands]
+        tables = [self.table(value) for value in values]
+        digits = sorted({label for labels, _ in tables for label in labels if label.kind == "digit"})
+        radices = [self.devices.radices[label.number] for label in digits]
+        operands = []
+        for (labels, table), value in zip(tables, values, strict=True):
+            every = [*digits, *(dim(d) for d in range(len(value.shape)))]
+            places = dict(zip(labels, table.shape, strict=True))
+            wide = table.reshape([places.get(label, 1) for label in every]).astype(dtype_of(value.element))
+            operands.append(np.broadcast_to(wide, (*radices, *value.shape)))
+        made = [self._computed(op, [operand[place] for operand in operands]) for place in np.ndindex(*radices)]
+        found = []
+        for number, result in enumerate(op.results):
+            shape, element = result.type.shape, result.type.element
+            table = np.stack([each[number] for each in made]).reshape((*radices, *shape))
+            wide = table.astype(np.int64) if numbers.bits_of(element) is not None else table
+            found.append(self.known(element, [*digits, *(dim(d) for d in range(len(shape)))], wide, shape))
+        return found
+
+    def _computed(self, op: Operation, operands: list[Numbers]) -> list[Numbers]:
+        """The results on one device; what may be done in any order is done in reverse if the run chooses otherwise."""
+        count = len(op.results)
+        if self._otherwise and op.name == "stablehlo.sort" and "true" not in str(op.attributes.get("is_stable")):
+            operands = [np.flip(each, integer(op, "dimension")) for each in operands]
+        elif self._otherwise and op.name == "stablehlo.reduce":
+            operands = [*(np.flip(each, ints(op, "dimensions")) for each in operands[:count]), *operands[count:]]
+        elif self._otherwise and op.name == "stablehlo.scatter":
+            named = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+            indices = operands[count]
+            of_indices = [d for d in range(indices.ndim) if d != named.index_vector_dim]
+            of_updates = [d for d in range(operands[-1].ndim) if d not in named.update_window_dims]
+            updates = [np.flip(each, of_updates) for each in operands[count + 1 :]]
+            operands = [*operands[:count], np.flip(indices, of_indices), *updates]
+        return self._computing.results(op, operands)
