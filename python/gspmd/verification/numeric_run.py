@@ -53,19 +53,19 @@ class NumericRun(Evaluation):
         """A value with these numbers, with an axis for each label."""
         if numbers.bits_of(element) is not None:
             return self.algebra.number(integer_map(labels, table), element, shape)
-        made = self._named(element, dict(zip(labels, table.shape, strict=True)), shape)
-        self._tables[int(made.term.operation[1])] = table  # type: ignore[call-overload]
-        return made
+        name = next(self._names)
+        self._tables[name] = table
+        return self._named(name, element, dict(zip(labels, table.shape, strict=True)), shape)
 
-    def _named(self, element: str, sizes: dict[Label, int], shape: Sequence[int]) -> SymbolicValue:
-        term = self.algebra.terms.argument(next(self._names), element, len(sizes))
+    def _named(self, name: int, element: str, sizes: dict[Label, int], shape: Sequence[int]) -> SymbolicValue:
+        term = self.algebra.terms.argument(name, element, len(sizes))
         return self.algebra.value(term, [counted(label, size) for label, size in sizes.items()], shape)
 
     def unknown(self, element: str, shape: Sequence[int]) -> SymbolicValue:
         """A value of which no number is known."""
         sizes = dict(zip(self.devices.digits, self.devices.radices, strict=True))
         sizes |= {dim(d): size for d, size in enumerate(shape)}
-        return self._named(element, sizes, shape)
+        return self._named(next(self._names), element, sizes, shape)
 
     def results(self, op: Operation) -> list[SymbolicValue]:
         """As `Evaluation.results`, in numbers."""
