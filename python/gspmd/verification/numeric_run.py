@@ -16,12 +16,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import numbers
-from gspmd.verification.attributes import integer, ints
 from gspmd.verification.computing import Computing
 from gspmd.verification.conditions import Conditions
 from gspmd.verification.devices import DeviceDigits
@@ -146,7 +144,10 @@ class NumericRun(Evaluation):
             places = dict(zip(labels, table.shape, strict=True))
             wide = table.reshape([places.get(label, 1) for label in every]).astype(dtype_of(value.element))
             operands.append(np.broadcast_to(wide, (*radices, *value.shape)))
-        made = [self._computed(op, [operand[place] for operand in operands]) for place in np.ndindex(*radices)]
+        made = [
+            self._computing.results(op, [operand[place] for operand in operands], self._otherwise)
+            for place in np.ndindex(*radices)
+        ]
         found = []
         for number, result in enumerate(op.results):
             shape, element = result.type.shape, result.type.element
@@ -154,19 +155,3 @@ class NumericRun(Evaluation):
             wide = table.astype(np.int64) if numbers.bits_of(element) is not None else table
             found.append(self.known(element, [*digits, *(dim(d) for d in range(len(shape)))], wide, shape))
         return found
-
-    def _computed(self, op: Operation, operands: list[Numbers]) -> list[Numbers]:
-        """The results on one device; what may be done in any order is done in reverse if the run chooses otherwise."""
-        count = len(op.results)
-        if self._otherwise and op.name == "stablehlo.sort" and "true" not in str(op.attributes.get("is_stable")):
-            operands = [np.flip(each, integer(op, "dimension")) for each in operands]
-        elif self._otherwise and op.name == "stablehlo.reduce":
-            operands = [*(np.flip(each, ints(op, "dimensions")) for each in operands[:count]), *operands[count:]]
-        elif self._otherwise and op.name == "stablehlo.scatter":
-            named = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-            indices = operands[count]
-            of_indices = [d for d in range(indices.ndim) if d != named.index_vector_dim]
-            of_updates = [d for d in range(operands[-1].ndim) if d not in named.update_window_dims]
-            updates = [np.flip(each, of_updates) for each in operands[count + 1 :]]
-            operands = [*operands[:count], np.flip(indices, of_indices), *updates]
-        return self._computing.results(op, operands)

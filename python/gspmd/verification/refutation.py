@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,14 +38,17 @@ def refuting(
         place = _completed(devices, promised, at, rng, known=bool(at))
         if any(_at(mask, place) != 1 for mask in (*promised.valid, *found.valid)):
             continue
+        read, pair = functools.partial(drawn, number % 2), (promised, found)
         try:
-            witness = Witness(functools.partial(drawn, number % 2), algebra.terms.opaque, computing)
-            wanted, values = (_numbers(algebra, witness, value, place) for value in (promised, found))
+            first = [_numbers(algebra, Witness(read, algebra.terms.opaque, computing, False), v, place) for v in pair]
+            if not differ(*first).any():
+                continue
+            second = [_numbers(algebra, Witness(read, algebra.terms.opaque, computing, True), v, place) for v in pair]
         except Undefined:
             continue
         except (Uninterpreted, TooLarge):
             return None
-        if differ(wanted, values).any():
+        if surely_differ(first, second).any():
             index = tuple(place[dim(d)] for d in range(len(promised.shape)))
             whole = tuple(_at(places[dim(d)], place) for d in range(len(promised.shape)))
             return WrongElement(int(devices.ids[devices.position(place)]), index, whole)
@@ -106,3 +110,12 @@ def differ(left: Numbers, right: Numbers) -> Numbers:
         near = np.abs(a - b) <= _MIN_DIFFERENCE * scale
     unlike: Numbers = (a != b) & ~near
     return np.where(np.isnan(a) | np.isnan(b), np.isnan(a) != np.isnan(b), unlike)
+
+
+def surely_differ(first: Sequence[Numbers], second: Sequence[Numbers]) -> Numbers:
+    """Where numbers differ from the wanted ones, whatever is chosen where both programs leave something open.
+
+    Both pairs, of wanted and found numbers, are from one choice each. The wanted number must not depend on it.
+    """
+    found: Numbers = differ(*first) & differ(*second) & ~differ(first[0], second[0])
+    return found

@@ -16,7 +16,7 @@ from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.index_maps import Integers, TooLarge, dim
 from gspmd.verification.numeric_run import NumericRun
 from gspmd.verification.placement import parts
-from gspmd.verification.refutation import differ, drawn
+from gspmd.verification.refutation import differ, drawn, surely_differ
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.verdicts import WrongElement
 from gspmd.verification.witness import Numbers, Uninterpreted
@@ -35,9 +35,6 @@ class _Result:
     wanted: Numbers
     found: Numbers
     places: list[Integers]
-
-    def differ(self) -> Numbers:
-        return differ(self.wanted, self.found)
 
 
 class Trials:
@@ -62,11 +59,11 @@ class Trials:
     def _differing(self, results: list[int], seed: int) -> Iterator[tuple[int, WrongElement]]:
         """Elements that differ however both programs choose, and for which the given program has but one number."""
         first = self._results(results, seed, otherwise=False)
-        differing = [index for index, result in first.items() if result.differ().any()]
+        differing = [index for index, result in first.items() if differ(result.wanted, result.found).any()]
         second = self._results(differing, seed, otherwise=True) if differing else {}
         for index, again in second.items():
             result = first[index]
-            where = result.differ() & again.differ() & ~differ(result.wanted, again.wanted)
+            where = surely_differ((result.wanted, result.found), (again.wanted, again.found))
             if where.any():
                 yield index, self._element(tuple(np.argwhere(where)[0]), result.places)
 

@@ -44,8 +44,9 @@ Places: TypeAlias = Mapping[Label, Integers]
 class Witness:
     """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate.
 
-    Opaque operations are those of `terms`; `computing` computes them. `away` says to which side of 0 floats are rounded
-    whose bits are taken; without it, only floats have bits that need no rounding.
+    Opaque operations are those of `terms`; `computing` computes them. What is left open is chosen, and is chosen
+    `otherwise` if that is true: the order of what may be done in any order, and whether floats are rounded towards 0
+    or away from it where their bits are taken. Without a choice, only bits are computed that need no rounding.
     """
 
     def __init__(
@@ -53,12 +54,12 @@ class Witness:
         read: Read,
         opaque: Mapping[Any, Opaque] | None = None,
         computing: Computing | None = None,
-        away: bool | None = None,
+        otherwise: bool | None = None,
     ) -> None:
         self._read = read
         self._opaque = opaque or {}
         self._computing = computing or Computing()
-        self._away = away
+        self._otherwise = otherwise
         self._rows = 0
         self._known: dict[tuple[Term, tuple[Label, ...], bytes], Numbers] = {}
 
@@ -97,7 +98,7 @@ class Witness:
             self.values(part, self._bound(refs, rows, places), places)
             for part, refs in zip(term.parts, term.refs, strict=True)
         ]
-        return _computed(term, parts, len(rows), self._away)
+        return _computed(term, parts, len(rows), self._otherwise)
 
     def _ref(self, ref: Any, rows: Integers, places: Places) -> Integers:
         if isinstance(ref, int):
@@ -131,7 +132,7 @@ class Witness:
                 shape = [dim[1] if isinstance(dim, tuple) else 1 for dim in dims]
                 operands.append(np.broadcast_to(values.reshape(shape), given.type.shape).astype(dtype_of(part.element)))
             try:
-                result = self._computing.results(opaque.op, operands)[opaque.number]
+                result = self._computing.results(opaque.op, operands, bool(self._otherwise))[opaque.number]
             except NotKnown:
                 raise Uninterpreted from None
             at = dict(zip([d for d, _ in opaque.whole], own[number], strict=True))
