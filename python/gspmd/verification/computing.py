@@ -54,12 +54,12 @@ def _reversed(op: Operation, operands: Sequence[Array]) -> Sequence[Array]:
     if op.name == "stablehlo.sort" and "true" not in str(op.attributes.get("is_stable")):
         return [np.flip(each, integer(op, "dimension")) for each in operands]
     if op.name == "stablehlo.reduce":
-        return [*(np.flip(each, ints(op, "dimensions")) for each in operands[:count]), *operands[count:]]
+        return [*(np.flip(each, tuple(ints(op, "dimensions"))) for each in operands[:count]), *operands[count:]]
     if op.name == "stablehlo.scatter":
         named = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
         indices, updates = operands[count], operands[count + 1 :]
-        of_indices = [d for d in range(indices.ndim) if d != named.index_vector_dim]
-        of_updates = [d for d in range(updates[0].ndim) if d not in named.update_window_dims]
+        of_indices = tuple(d for d in range(indices.ndim) if d != named.index_vector_dim)
+        of_updates = tuple(d for d in range(updates[0].ndim) if d not in named.update_window_dims)
         turned = [np.flip(each, of_updates) for each in updates]
         return [*operands[:count], np.flip(indices, of_indices), *turned]
     return operands

@@ -25,7 +25,7 @@ Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
 """Gives the elements of an argument with this number and type, at indices [elements, dimensions]."""
 
-_MAX_ROWS = 1 << 17
+MAX_ROWS = 1 << 17
 _COST = 64  # of a term, in rows
 
 
@@ -71,7 +71,7 @@ class Witness:
         key = (term, labels, unique.tobytes())
         if key not in self._known:
             self._rows += _COST + len(unique)
-            if self._rows > _MAX_ROWS:
+            if self._rows > MAX_ROWS:
                 raise Uninterpreted
             count = rows.shape[1]
             there = {label: unique[:, count + number] for number, label in enumerate(labels)}
@@ -162,7 +162,7 @@ class Witness:
             tables = [_members(int(number)) for number in chosen]
             counts = [len(table) for table in tables]
             total = int(np.prod(counts, dtype=np.int64))
-            if total + self._rows > _MAX_ROWS:
+            if total + self._rows > MAX_ROWS:
                 raise Uninterpreted
             if not total:
                 made.append(neutral)
