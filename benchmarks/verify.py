@@ -7,7 +7,8 @@ Usage: `python benchmarks/verify.py [--models] [--devices] [--large] [--random N
 Programs are the models of `models.py`, the rows of the paper's table and a step of Llama 3 405B, programs that
 `test/fuzz.py` draws, and single operations in all ways to split them (test/proof). A faulty program is right if it
 computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the run with exit
-code 1. One that is refuted is run on several arguments, and is printed if they do not show a difference. The peers, XLA GSPMD and XLA with Shardy, get the models and the operations of `operation_cases.py`.
+code 1. One that is refuted is run on several arguments, and is printed if they show no difference. The peers, XLA GSPMD
+and XLA with Shardy, get the models and the operations of `operation_cases.py`.
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ class Witness:
             times = np.prod([table[at[:, j], -1] for j, table in enumerate(tables)], axis=0)
             there = {label: np.repeat(at, total) for label, at in here.items()}
             values = self.values(term.parts[0], inner, there)
-            made.append(_combined(str(term.operation[1]), term.element, values, times))
+            with np.errstate(all="ignore"):
+                made.append(_combined(str(term.operation[1]), term.element, values, times))
         return np.asarray(made)
 
 
