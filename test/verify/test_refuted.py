@@ -7,7 +7,6 @@ import pytest
 import gspmd
 from gspmd import Verdict
 
-
 _HALF, _OUTER, _QUARTERS = '"x":(1)2', '"x":(1)3', '"x":(1)4'
 _INNER, _SWAPPED, _TURNED = '"x":(3)2', '"x":(3)2, "x":(1)3', '"x":(4)2, "x":(1)4'
 
@@ -220,9 +219,8 @@ def _instead(program: str, *lines: str) -> str:
 def test_an_order_that_is_open_refutes_nothing() -> None:
     """Equal elements are in another order after a sort of the reversed operands."""
     sort = UNORDERED[UNORDERED.index("%0:2 =") : UNORDERED.index("return %0#0")]
-    reversed_ = [
-        f"%{to} = stablehlo.reverse %{of}, dims = [0] : tensor<10xi32>" for to, of in zip("ab", ("arg0", "arg1"))
-    ]
+    names = (("%a", "%arg0"), ("%b", "%arg1"))
+    reversed_ = [f"{to} = stablehlo.reverse {of}, dims = [0] : tensor<10xi32>" for to, of in names]
     assert gspmd.verify(UNORDERED, _instead(UNORDERED, *reversed_, sort)).verdict is Verdict.NOT_KNOWN
     other = sort.replace("compare LT", "compare GT")
     assert gspmd.verify(UNORDERED, _instead(UNORDERED, *reversed_, other)).verdict is Verdict.REFUTED

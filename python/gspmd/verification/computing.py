@@ -1,6 +1,6 @@
 """Computes an operation on whole arrays with XLA, in double precision: those that have no terms of their own.
 
-A result that is not proved is refuted by numbers; programs themselves are not run.
+A result that is not proved is refuted by numbers; programs themselves are not compiled.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> An
         return _kept(np.sum(values if (times == 1).all() else values * times), element)
     if monoid == "multiply":
         return _kept(np.prod(values**times), element)
-    if monoid not in _REDUCE:
+    if monoid not in _REDUCE or (element == "ui64" and f"stablehlo.{monoid}" in numbers.OF_SIGNS and values.min() < 0):
         raise Uninterpreted
     return _REDUCE[monoid](values if monoid != "xor" else values * (times % 2))
 
@@ -266,6 +266,8 @@ _OF_COMPLEX: dict[str, Callable[..., Numbers]] = {
 def _computed(term: Term, parts: list[Numbers], count: int, away: bool | None) -> Numbers:
     name, *rest = map(str, term.operation)
     source = term.parts[-1].element if term.parts else ""
+    if source == "ui64" and name in numbers.OF_SIGNS and any((part < 0).any() for part in parts):
+        raise Uninterpreted  # these are stored as negative ones
     with np.errstate(all="ignore"):
         if name == "stablehlo.compare" and "total" not in rest:
             return np.asarray(numbers.COMPARE[rest[0]](*parts)).astype(np.int64)
