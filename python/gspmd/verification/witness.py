@@ -321,13 +321,13 @@ def _bits(values: Numbers, element: str, away: bool | None) -> Integers:
         return np.asarray(values, np.int64)
     narrow = values.astype(numpy_dtype(element))
     bits: Integers = narrow.view(f"int{width}").astype(np.int64)
-    nearest = np.abs(narrow.astype(np.float64)), np.abs(values)
-    is_off = nearest[0] < nearest[1] if away else nearest[0] > nearest[1]
     if away is None or element not in _ROUNDED:
-        if (nearest[0] != nearest[1]).any():
+        if not (narrow == values).all():
             raise Uninterpreted  # its bits depend on rounding
         return bits
-    return bits + np.where(is_off, 1 if away else -1, 0)
+    rounded, exact = np.abs(narrow.astype(np.float64)), np.abs(values)
+    nan = np.array(np.nan, narrow.dtype).view(f"int{width}").astype(np.int64) + away  # there are many
+    return np.where(np.isnan(values), nan, bits + (rounded < exact if away else -1 * (rounded > exact)))
 
 
 def _with_bits(bits: Any, element: str) -> Numbers:
