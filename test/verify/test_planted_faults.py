@@ -29,5 +29,6 @@ def test_what_is_not_refuted_is_right(family: str) -> None:
                 found = gspmd.verify(text, wrong)
             except gspmd.Error:  # it is no program
                 continue
-            if found.verdict is not gspmd.Verdict.REFUTED:
+            may_not_end = "stablehlo.while" in wrong and not found.proved
+            if found.verdict is not gspmd.Verdict.REFUTED and not may_not_end:
                 assert gspmd.check(text, wrong).passed, f"{kind}:\n{text}\n{wrong}"
