@@ -20,6 +20,7 @@ from gspmd.verification.devices import DeviceDigits
 from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import TooLarge, counted, dim, set_map
 from gspmd.verification.meaning.meaning import GivenLoops
+from gspmd.verification.numeric_run import NumericRun, spread
 from gspmd.verification.terms import SET, TermTable
 from gspmd.verification.values import SymbolicValue
 from gspmd.verification.witness import Uninterpreted, Witness
@@ -91,6 +92,31 @@ def test_terms_are_the_numbers_that_operations_make(family: str) -> None:
             _compare(left, right)
     if family in _COMPUTED:
         assert compared > _SAMPLES // 6
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_runs_on_numbers_are_runs_of_xla(family: str) -> None:
+    for number in range(_SAMPLES):
+        program = Operation(family, number).program(_ALONE)
+        arrays = [fill(a.value.shape, a.value.element, a.content, number) for a in program.arguments]
+        text = str(program)
+        wanted = on_one_device(text, arrays)
+        module = read_program(text)
+        given = model_of(module)
+        block = main_function(given).regions[0]
+        run = NumericRun(given, DeviceDigits(_ALONE), 1, _COMPUTING, False)
+        values = []
+        for argument, array in zip(block.arguments, arrays, strict=True):
+            wide = np.complex128 if array.dtype.kind == "c" else np.int64 if array.dtype.kind in "iub" else np.float64
+            labels = [dim(d) for d in range(array.ndim)]
+            values.append(run.known(argument.type.element, labels, np.asarray(array).astype(wide), argument.type.shape))
+        for value, left in zip(run.block(block, values), wanted, strict=True):
+            try:
+                labels, table = run.table(value)
+            except (Uninterpreted, TooLarge):
+                continue
+            made = spread(labels, table, [dim(d) for d in range(left.ndim)])
+            _compare(left, np.broadcast_to(made, left.shape))
 
 
 _COMPUTED = {"contraction", "dynamic_slicing", "elementwise", "gather", "layout", "reduction", "slicing", "structure"}

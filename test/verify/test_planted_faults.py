@@ -1,4 +1,4 @@
-"""Partitioned programs with a fault in them are not proved, unless they compute the same."""
+"""Partitioned programs with a fault in them are refuted, unless they compute the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROGRAMS, _FAULTS = 3 * samples.TIMES, 4
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_proved_is_right(family: str) -> None:
+def test_what_is_not_refuted_is_right(family: str) -> None:
     for case in sample(family, 60, 4, _PROGRAMS):
         text = str(case.program())
         try:
@@ -29,5 +29,6 @@ def test_what_is_proved_is_right(family: str) -> None:
                 found = gspmd.verify(text, wrong)
             except gspmd.Error:  # it is no program
                 continue
-            if found.proved:
+            may_not_end = "stablehlo.while" in wrong and not found.proved
+            if found.verdict is not gspmd.Verdict.REFUTED and not may_not_end:
                 assert gspmd.check(text, wrong).passed, f"{kind}:\n{text}\n{wrong}"

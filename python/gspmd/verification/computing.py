@@ -1,6 +1,6 @@
 """Computes an operation on whole arrays with XLA, in double precision: those that have no terms of their own.
 
-A result that is not proved is refuted by numbers; programs themselves are not run.
+A result that is not proved is refuted by numbers; programs themselves are not compiled.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from jaxlib.mlir.dialects import stablehlo
 
 from gspmd.dialect.errors import Error
 from gspmd.transforms.ir.operations import Block, Operation
 from gspmd.transforms.ir.operations import Value as Name
+from gspmd.verification.attributes import integer, ints
 from gspmd.verification.not_known import NotKnown
 
 Array = npt.NDArray[Any]
@@ -30,15 +32,37 @@ class Computing:
     def __init__(self) -> None:
         self._programs: dict[str, Any] = {}
 
-    def results(self, op: Operation, operands: Sequence[Array]) -> list[Array]:
-        """The results of an operation. Raises NotKnown for one that is not computed alone."""
+    def results(self, op: Operation, operands: Sequence[Array], otherwise: bool) -> list[Array]:
+        """The results of an operation. Raises NotKnown for one that is not computed alone.
+
+        `otherwise` chooses another order where the operation leaves the order open.
+        """
         text = _program(op)
+        if otherwise:
+            operands = _reversed(op, operands)
         if text not in self._programs:
             self._programs[text] = _compiled(text)
         try:
             return [np.asarray(result) for result in self._programs[text](*operands)]
         except Error as error:
             raise NotKnown(error.message) from None
+
+
+def _reversed(op: Operation, operands: Sequence[Array]) -> Sequence[Array]:
+    """Operands of which a sort may take equal elements, a reduction elements and a scatter updates in reverse order."""
+    count = len(op.results)
+    if op.name == "stablehlo.sort" and "true" not in str(op.attributes.get("is_stable")):
+        return [np.flip(each, integer(op, "dimension")) for each in operands]
+    if op.name == "stablehlo.reduce":
+        return [*(np.flip(each, tuple(ints(op, "dimensions"))) for each in operands[:count]), *operands[count:]]
+    if op.name == "stablehlo.scatter":
+        named = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+        indices, updates = operands[count], operands[count + 1 :]
+        of_indices = tuple(d for d in range(indices.ndim) if d != named.index_vector_dim)
+        of_updates = tuple(d for d in range(updates[0].ndim) if d not in named.update_window_dims)
+        turned = [np.flip(each, of_updates) for each in updates]
+        return [*operands[:count], np.flip(indices, of_indices), *turned]
+    return operands
 
 
 def _compiled(text: str) -> Any:

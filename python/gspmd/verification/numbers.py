@@ -213,6 +213,11 @@ _COMPUTE: dict[str, Compute] = {
     "stablehlo.select": lambda p, a, b: np.where(p == 1, a, b),
     "stablehlo.convert": lambda a: a,
 }
+OF_SIGNS = frozenset(
+    f"stablehlo.{name}"
+    for name in ("abs", "clamp", "compare", "convert", "divide", "maximum", "minimum", "remainder", "sign")
+)
+"""Operations on integers for which it matters that large unsigned ones of 64 bits are stored as signed ones."""
 
 
 def _of_integers(operation: Sequence[Any], source: str, element: str) -> Compute | None:

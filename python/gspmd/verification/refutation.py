@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,14 +38,17 @@ def refuting(
         place = _completed(devices, promised, at, rng, known=bool(at))
         if any(_at(mask, place) != 1 for mask in (*promised.valid, *found.valid)):
             continue
+        read, pair = functools.partial(drawn, number % 2), (promised, found)
         try:
-            witness = Witness(functools.partial(_read, number % 2 == 1), algebra.terms.opaque, computing)
-            wanted, values = (_numbers(algebra, witness, value, place) for value in (promised, found))
+            first = [_numbers(algebra, Witness(read, algebra.terms.opaque, computing, False), v, place) for v in pair]
+            if not differ(*first).any():
+                continue
+            second = [_numbers(algebra, Witness(read, algebra.terms.opaque, computing, True), v, place) for v in pair]
         except Undefined:
             continue
         except (Uninterpreted, TooLarge):
             return None
-        if _differ(wanted, values):
+        if surely_differ(first, second).any():
             index = tuple(place[dim(d)] for d in range(len(promised.shape)))
             whole = tuple(_at(places[dim(d)], place) for d in range(len(promised.shape)))
             return WrongElement(int(devices.ids[devices.position(place)]), index, whole)
@@ -73,9 +77,12 @@ def _numbers(algebra: Algebra, witness: Witness, value: SymbolicValue, place: di
     return witness.values(value.term, np.array([row], np.int64).reshape(1, -1))
 
 
-def _read(wide: bool, number: int, element: str, index: Integers) -> Numbers:
-    """Pseudo-random elements of arguments: floats from 0.5 to 1.5, or from -4 to 4 if `wide`."""
-    mixed = np.full(len(index), 1 + 7919 * (number + 1), np.uint64)
+def drawn(seed: int, number: int, element: str, index: Integers) -> Numbers:
+    """Pseudo-random elements of an argument: floats from 0.5 to 1.5 and integers from 0 to 4.
+
+    For odd seeds, floats are from -4 to 4, and integers from -4 to 11.
+    """
+    mixed = np.full(len(index), 1 + 7919 * (number + 1) + 104729 * (seed // 2), np.uint64)
     for column in range(index.shape[1]):
         mixed = (mixed ^ index[:, column].astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
@@ -83,21 +90,32 @@ def _read(wide: bool, number: int, element: str, index: Integers) -> Numbers:
     mixed ^= mixed >> np.uint64(32)
     if numbers.is_float(element):
         unit = (mixed % np.uint64(1 << 20)).astype(np.float64) / (1 << 20)
-        return (unit - 0.5) * 8 if wide else unit + 0.5
+        return (unit - 0.5) * 8 if seed % 2 else unit + 0.5
     if element.startswith("complex<"):
         part = element.removeprefix("complex<").removesuffix(">")
-        return _read(wide, number, part, index) + 1j * _read(wide, number + 1, part, index)
-    bits = numbers.bits_of(element)
-    if bits is None:
+        return drawn(seed, number, part, index) + 1j * drawn(seed, number + 1, part, index)
+    if numbers.bits_of(element) is None:
         raise Uninterpreted
-    return (mixed % np.uint64(2 if bits == 1 else 5)).astype(np.int64)
+    if element == "i1":
+        return (mixed % np.uint64(2)).astype(np.int64)
+    whole = (mixed % np.uint64(16)).astype(np.int64) - 4 if seed % 2 else (mixed % np.uint64(5)).astype(np.int64)
+    return numbers.wrapped(np.abs(whole) if element.startswith("u") else whole, element)
 
 
-def _differ(left: Numbers, right: Numbers) -> bool:
+def differ(left: Numbers, right: Numbers) -> Numbers:
+    """Where two numbers differ by more than rounding."""
     a, b = np.asarray(left), np.asarray(right)
-    if np.isnan(a).any() or np.isnan(b).any():
-        return bool((np.isnan(a) != np.isnan(b)).any())
     scale = np.maximum(1, np.minimum(np.abs(a), np.abs(b)))
     with np.errstate(invalid="ignore"):  # the difference of two infinities
         near = np.abs(a - b) <= _MIN_DIFFERENCE * scale
-    return bool(((a != b) & ~near).any())
+    unlike: Numbers = (a != b) & ~near
+    return np.where(np.isnan(a) | np.isnan(b), np.isnan(a) != np.isnan(b), unlike)
+
+
+def surely_differ(first: Sequence[Numbers], second: Sequence[Numbers]) -> Numbers:
+    """Where numbers differ from the wanted ones, whatever is chosen where both programs leave something open.
+
+    Both pairs, of wanted and found numbers, are from one choice each. The wanted number must not depend on it.
+    """
+    found: Numbers = differ(*first) & differ(*second) & ~differ(first[0], second[0])
+    return found

@@ -30,8 +30,9 @@ from gspmd.verification.meaning.meaning import GivenLoops
 from gspmd.verification.placement import parts
 from gspmd.verification.refutation import refuting
 from gspmd.verification.terms import Term, TermTable
+from gspmd.verification.trials import Trials
 from gspmd.verification.values import SymbolicValue
-from gspmd.verification.verdicts import Presence, ResultVerdict, Verdict, Verification
+from gspmd.verification.verdicts import Presence, ResultVerdict, Verdict, Verification, WrongElement
 
 _one_at_a_time = threading.Lock()
 
@@ -126,11 +127,18 @@ class _Verifying:
             self._run_loops(True)
             others, values = self._results(wholes, locals_)
             results = [b if b.verdict is Verdict.PROVED else a for a, b in zip(results, others, strict=True)]
-        if values is not None and not _all_proved(results):
+        open_ = [result.index for result in results if result.verdict is not Verdict.PROVED]
+        tried = self._trials().elements(open_)
+        results = [_refuted_at(result, tried.get(result.index)) for result in results]
+        if values is not None and any(index not in tried for index in open_):
             wanted, found = values
             found = self._with_padding() or found
-            results = list(map(self._refuted, results, wanted, found))
+            rows = zip(results, wanted, found, strict=True)
+            results = [row[0] if row[0].index in tried else self._refuted(*row) for row in rows]
         return self._verification(results)
+
+    def _trials(self) -> Trials:
+        return Trials(self.given_module, self.partitioned_module, self.signature, self.devices)
 
     def _run_loops(self, are_run: bool) -> None:
         """Begin anew; loops that can be run are run, or else those of the given program are terms."""
@@ -172,7 +180,7 @@ class _Verifying:
             return result
         places = parts(self.devices, signature)
         element = refuting(self.algebra, self._computing, self.devices, promised, value, places, differs)
-        return result if element is None else dataclasses.replace(result, verdict=Verdict.REFUTED, element=element)
+        return _refuted_at(result, element)
 
     def _verification(self, results: Sequence[ResultVerdict]) -> Verification:
         names = [op.name for op in self.main.walk()]
@@ -252,6 +260,11 @@ class _Verifying:
 
 def _all_proved(results: Sequence[ResultVerdict]) -> bool:
     return all(result.verdict is Verdict.PROVED for result in results)
+
+
+def _refuted_at(result: ResultVerdict, element: WrongElement | None) -> ResultVerdict:
+    """The verdict, refuted if an element is known that differs."""
+    return result if element is None else dataclasses.replace(result, verdict=Verdict.REFUTED, element=element)
 
 
 def _has_loops(module: Operation) -> bool:

@@ -25,7 +25,7 @@ Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
 """Gives the elements of an argument with this number and type, at indices [elements, dimensions]."""
 
-_MAX_ROWS = 1 << 17
+MAX_ROWS = 1 << 17
 _COST = 64  # of a term, in rows
 
 
@@ -44,15 +44,22 @@ Places: TypeAlias = Mapping[Label, Integers]
 class Witness:
     """Evaluates terms for given arguments. Raises Uninterpreted for terms that it cannot evaluate.
 
-    Opaque operations are those of `terms`; `computing` computes them.
+    Opaque operations are those of `terms`; `computing` computes them. What is left open is chosen, and is chosen
+    `otherwise` if that is true: the order of what may be done in any order, and whether floats are rounded towards 0
+    or away from it where their bits are taken. Without a choice, only bits are computed that need no rounding.
     """
 
     def __init__(
-        self, read: Read, opaque: Mapping[Any, Opaque] | None = None, computing: Computing | None = None
+        self,
+        read: Read,
+        opaque: Mapping[Any, Opaque] | None = None,
+        computing: Computing | None = None,
+        otherwise: bool | None = None,
     ) -> None:
         self._read = read
         self._opaque = opaque or {}
         self._computing = computing or Computing()
+        self._otherwise = otherwise
         self._rows = 0
         self._known: dict[tuple[Term, tuple[Label, ...], bytes], Numbers] = {}
 
@@ -64,7 +71,7 @@ class Witness:
         key = (term, labels, unique.tobytes())
         if key not in self._known:
             self._rows += _COST + len(unique)
-            if self._rows > _MAX_ROWS:
+            if self._rows > MAX_ROWS:
                 raise Uninterpreted
             count = rows.shape[1]
             there = {label: unique[:, count + number] for number, label in enumerate(labels)}
@@ -91,7 +98,7 @@ class Witness:
             self.values(part, self._bound(refs, rows, places), places)
             for part, refs in zip(term.parts, term.refs, strict=True)
         ]
-        return _computed(term, parts, len(rows))
+        return _computed(term, parts, len(rows), self._otherwise)
 
     def _ref(self, ref: Any, rows: Integers, places: Places) -> Integers:
         if isinstance(ref, int):
@@ -123,9 +130,9 @@ class Witness:
                 table = self._bound(refs, np.repeat(row, count, axis=0), there)
                 values = self.values(part, table, there) if count else np.zeros(0)
                 shape = [dim[1] if isinstance(dim, tuple) else 1 for dim in dims]
-                operands.append(np.broadcast_to(values.reshape(shape), given.type.shape).astype(_dtype(part.element)))
+                operands.append(np.broadcast_to(values.reshape(shape), given.type.shape).astype(dtype_of(part.element)))
             try:
-                result = self._computing.results(opaque.op, operands)[opaque.number]
+                result = self._computing.results(opaque.op, operands, bool(self._otherwise))[opaque.number]
             except NotKnown:
                 raise Uninterpreted from None
             at = dict(zip([d for d, _ in opaque.whole], own[number], strict=True))
@@ -155,7 +162,7 @@ class Witness:
             tables = [_members(int(number)) for number in chosen]
             counts = [len(table) for table in tables]
             total = int(np.prod(counts, dtype=np.int64))
-            if total + self._rows > _MAX_ROWS:
+            if total + self._rows > MAX_ROWS:
                 raise Uninterpreted
             if not total:
                 made.append(neutral)
@@ -171,11 +178,12 @@ class Witness:
             times = np.prod([table[at[:, j], -1] for j, table in enumerate(tables)], axis=0)
             there = {label: np.repeat(at, total) for label, at in here.items()}
             values = self.values(term.parts[0], inner, there)
-            made.append(_combined(str(term.operation[1]), term.element, values, times))
+            with np.errstate(all="ignore"):
+                made.append(_combined(str(term.operation[1]), term.element, values, times))
         return np.asarray(made)
 
 
-def _dtype(element: str) -> Any:
+def dtype_of(element: str) -> Any:
     if numbers.is_float(element):
         return np.float64
     if element.startswith("complex<"):
@@ -226,7 +234,7 @@ def _combined(monoid: str, element: str, values: Numbers, times: Integers) -> An
         return _kept(np.sum(values if (times == 1).all() else values * times), element)
     if monoid == "multiply":
         return _kept(np.prod(values**times), element)
-    if monoid not in _REDUCE:
+    if monoid not in _REDUCE or (element == "ui64" and f"stablehlo.{monoid}" in numbers.OF_SIGNS and values.min() < 0):
         raise Uninterpreted
     return _REDUCE[monoid](values if monoid != "xor" else values * (times % 2))
 
@@ -255,16 +263,18 @@ _OF_COMPLEX: dict[str, Callable[..., Numbers]] = {
 }
 
 
-def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
+def _computed(term: Term, parts: list[Numbers], count: int, away: bool | None) -> Numbers:
     name, *rest = map(str, term.operation)
     source = term.parts[-1].element if term.parts else ""
+    if source == "ui64" and name in numbers.OF_SIGNS and any((part < 0).any() for part in parts):
+        raise Uninterpreted  # these are stored as negative ones
     with np.errstate(all="ignore"):
         if name == "stablehlo.compare" and "total" not in rest:
             return np.asarray(numbers.COMPARE[rest[0]](*parts)).astype(np.int64)
         if name == "stablehlo.select":
             return np.where(parts[0] == 1, parts[1], parts[2])
         if name in (BITCAST, PIECE, PIECES):
-            return _of_bits(name, term, parts)
+            return _of_bits(name, term, parts, away)
         if name == NOTHING:
             return np.full(count, ANY, np.float64 if numbers.is_float(term.element) else np.int64)
         if name.startswith(ANY_ONE):
@@ -283,13 +293,14 @@ def _computed(term: Term, parts: list[Numbers], count: int) -> Numbers:
     raise Uninterpreted
 
 
-_FLOATS = frozenset({"f16", "f32", "f64"})
-"""Types of floats whose bits are computed."""
+_ROUNDED = frozenset({"f32", "f64"})
+_FLOATS = frozenset({"f16", "bf16", *_ROUNDED})
+"""Types of floats whose bits are computed, and those whose rounding matters less than a difference of numbers."""
 
 
-def _of_bits(name: str, term: Term, parts: list[Numbers]) -> Numbers:
+def _of_bits(name: str, term: Term, parts: list[Numbers], away: bool | None) -> Numbers:
     source, element = term.parts[0].element, term.element
-    bits = [_bits(part, source) for part in (parts[:1] if name == PIECE else parts)]
+    bits = [_bits(part, source, away) for part in (parts[:1] if name == PIECE else parts)]
     if name == PIECE:
         return _with_bits(bits[0] >> parts[1] * _width(element), element)
     width = _width(source)
@@ -304,14 +315,19 @@ def _width(element: str) -> int:
     return width
 
 
-def _bits(values: Numbers, element: str) -> Integers:
+def _bits(values: Numbers, element: str, away: bool | None) -> Integers:
     width = _width(element)
     if element not in _FLOATS:
         return np.asarray(values, np.int64)
     narrow = values.astype(numpy_dtype(element))
-    if not (narrow == values).all():
-        raise Uninterpreted  # its bits depend on rounding
-    return narrow.view(f"int{width}").astype(np.int64)
+    bits: Integers = narrow.view(f"int{width}").astype(np.int64)
+    if away is None or element not in _ROUNDED:
+        if not (narrow == values).all():
+            raise Uninterpreted  # its bits depend on rounding
+        return bits
+    rounded, exact = np.abs(narrow.astype(np.float64)), np.abs(values)
+    nan = np.array(np.nan, narrow.dtype).view(f"int{width}").astype(np.int64) + away  # there are many
+    return np.where(np.isnan(values), nan, bits + (rounded < exact if away else -1 * (rounded > exact)))
 
 
 def _with_bits(bits: Any, element: str) -> Numbers:
