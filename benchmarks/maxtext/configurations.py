@@ -228,6 +228,7 @@ TOPOLOGIES: dict[str, Topology] = {
             {
                 **_mesh(fsdp=2, context=4),
                 "context_parallel_strategy": "ulysses",
+                "context_parallel_load_balance": False,
                 "attention": "flash",
                 "use_tokamax_splash": True,
                 "packing": False,

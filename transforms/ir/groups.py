@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from gspmd.dialect.axes import Axes, Axis, atoms, split_at, without
 from gspmd.dialect.device_order import check_listed
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError
+from gspmd.dialect.group_axes import names_axes, read_group_axes
 from gspmd.dialect.mesh import Mesh
 
 Ids = npt.NDArray[np.int64]
@@ -28,6 +30,21 @@ def replica_groups(mesh: Mesh, axes: Axes) -> Ids:
     rest = [index for index in range(len(parts)) if index not in wanted]
     count = int(np.prod([grid.shape[i] for i in wanted], dtype=np.int64))
     return np.ascontiguousarray(grid.transpose(rest + wanted).reshape(-1, count))
+
+
+def run_along(groups: ir.Attribute, mesh: Mesh, axes: Axes, meshes: Mapping[str, Mesh]) -> bool:
+    """Whether the groups of a collective are those along `axes`, in their order; `meshes` are those of the module."""
+    if names_axes(groups):
+        over, named = read_group_axes(groups, meshes)
+        return over == mesh and named == axes
+    listed = np.array(ir.DenseIntElementsAttr(groups), np.int64)
+    expected = replica_groups(mesh, axes)
+    if listed.size != expected.size:
+        return False
+    listed = listed.reshape(ir.ShapedType(groups.type).shape)
+    if listed.shape != expected.shape:
+        return False
+    return bool((listed[listed[:, 0].argsort()] == expected[expected[:, 0].argsort()]).all())
 
 
 def permutation_pairs(mesh: Mesh, source: Axes, target: Axes) -> Ids:

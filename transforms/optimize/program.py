@@ -7,11 +7,10 @@ import dataclasses
 import functools
 from typing import NamedTuple
 
-import numpy as np
 from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import Axes
-from gspmd.dialect.group_axes import names_axes, read_group_axes
+from gspmd.dialect.group_axes import names_axes
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import parse_mesh
 from gspmd.dialect.own_attributes import CAUSE, MESH
@@ -20,7 +19,7 @@ from gspmd.transforms.emit.collective_builder import KINDS, Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.collective_groups import pairs_of
 from gspmd.transforms.ir.collective_notes import axes_of
-from gspmd.transforms.ir.groups import reach_of, replica_groups
+from gspmd.transforms.ir.groups import reach_of, run_along
 from gspmd.transforms.ir.modules import codec_of, context_of, main_function
 from gspmd.transforms.ir.op_info import COMBINER_OF
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
@@ -200,17 +199,7 @@ class DeviceProgram:
         axes = collective.axes
         if not axes or self.mesh is None or collective.kind == "collective_permute":
             return False
-        if names_axes(collective.groups):
-            over, named = read_group_axes(collective.groups, self._meshes)
-            return over == self.mesh and named == axes
-        groups = np.array(ir.DenseIntElementsAttr(collective.groups), np.int64)
-        expected = replica_groups(self.mesh, axes)
-        if groups.size != expected.size:
-            return False
-        groups = groups.reshape(ir.ShapedType(collective.groups.type).shape)
-        if groups.shape != expected.shape:
-            return False
-        return bool((groups[groups[:, 0].argsort()] == expected[expected[:, 0].argsort()]).all())
+        return run_along(collective.groups, self.mesh, axes, self._meshes)
 
     @functools.cached_property
     def _meshes(self) -> dict[str, Mesh]:
