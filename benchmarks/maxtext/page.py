@@ -55,7 +55,7 @@ One program each, on eight CPU devices (kernels interpreted) or compiled for a t
 _NOTES = {
     "Llama 3 8B, v5e-64": "products run in steps, while permutes bring their operands, and read the other operand in "
     "each step. With `overlap=false`, the step takes 1.02 of the time, and 1.07 as much is sent as scattered",
-    "Llama 3 70B, v5e-256": "weights are gathered, and their gradients reduced, over the whole machine. That takes less "
+    "Llama 3 70B, v5e-256": "weights are gathered, and gradients reduced, over the whole machine. That takes less "
     "time than the fewer bytes of activations, which XLA sends along one dimension of the torus. Over a whole square, "
     "libtpu makes all-reduces of reduce-scatters, which send twice as much in the same time",
     "Gemma 3 27B, v5e-256": "gspmd estimates that the program needs more memory than there is, and gathers all "
