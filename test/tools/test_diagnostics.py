@@ -189,7 +189,7 @@ def test_quiet_leaves_remarks_out(capfd: pytest.CaptureFixture[str]) -> None:
 def test_verbose_tells_the_time_of_every_pass(capfd: pytest.CaptureFixture[str]) -> None:
     Path("good.mlir").write_text(UNKNOWN_AXIS.replace('"q"', '"x"'))
     lines = told(capfd, "partition", "good.mlir", "-o", "out.mlir", "-v")
-    assert lines[0].startswith("gspmd:   gspmd-ingest (1 of 7): ")
+    assert lines[0].startswith("gspmd:   gspmd-ingest (1 of 8): ")
     assert lines[-1].startswith("gspmd: partitioning: ")
     assert len(lines) == 8
     assert told(capfd, "partition", "good.mlir", "-o", "out.mlir") == []
