@@ -8,7 +8,7 @@ that is aliased to a donated argument takes its memory once the argument is dead
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from jaxlib.mlir import ir
 
@@ -76,9 +76,8 @@ def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int] | N
     Without them, they are those that the program declares.
     """
     aliases = aliases_in(program) if aliases is None else aliases
-    sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
     hosts = _host_values(program)
-    on_device = [0 if value in hosts else size for value, size in enumerate(sizes)]
+    sizes, on_device = _sizes(program), _sizes(program, hosts)
     first = _LivenessWalk(program, buffers, aliases, on_device)
     first.run()
     second = _LivenessWalk(program, buffers, aliases, on_device, snapshot_at=first.peak_step)
@@ -97,6 +96,13 @@ def memory_of(program: Program, buffers: Buffers, aliases: Mapping[int, int] | N
     )
 
 
+def moments_of(program: Program, buffers: Buffers) -> tuple[Moment, ...]:
+    """The moments of `memory_of`, without the rest."""
+    walk = _LivenessWalk(program, buffers, aliases_in(program), _sizes(program, _host_values(program)))
+    walk.run()
+    return tuple(walk.moments)
+
+
 def largest_moments(
     program: Program, buffers: Buffers, aliases: Mapping[int, int], most: int
 ) -> list[tuple[Allocation, ...]]:
@@ -104,7 +110,7 @@ def largest_moments(
 
     The device is assumed to have enough memory; values in host memory count as well.
     """
-    sizes = [bytes_of_value(program, value) for value in range(len(program.value_type))]
+    sizes = _sizes(program)
     first = _LivenessWalk(program, buffers, aliases, sizes)
     first.run()
     apart = max(len(first.moments) // _PARTS, 1)
@@ -118,6 +124,11 @@ def largest_moments(
         walk.run()
         found.append(tuple(walk.snapshot))
     return found
+
+
+def _sizes(program: Program, without: Set[int] = frozenset()) -> list[int]:
+    """The bytes of all values, 0 for those that are left out."""
+    return [0 if value in without else bytes_of_value(program, value) for value in range(len(program.value_type))]
 
 
 def _host_values(program: Program) -> set[int]:

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Unsupported
 from gspmd.transforms.ir.op_info import BROADCAST, COMBINER_OF, CONSTANT
-from gspmd.transforms.ir.operations import Value
+from gspmd.transforms.ir.operations import Block, Value
 
 Number: TypeAlias = int | float | str
 """A number of a constant, or a word for `splat`."""
@@ -28,6 +28,16 @@ _IDENTITIES: dict[str, Number] = {
 def reducer_operation(combiner: str) -> str:
     """The StableHLO operation of a reduction."""
     return _OPERATIONS[combiner]
+
+
+def combiner_of(reducer: Block) -> str | None:
+    """The combiner of a reducer's block; None if it is not a single operation on both values."""
+    operations = list(reducer)
+    if len(operations) != 2 or list(operations[1].operands) != [operations[0].results[0]]:
+        return None
+    if {*operations[0].operands} != {*reducer.arguments}:
+        return None
+    return COMBINER_OF.get(operations[0].name)
 
 
 def identity_of(combiner: str) -> Number:

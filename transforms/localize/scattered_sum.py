@@ -10,9 +10,9 @@ from gspmd.transforms.emit.collective_builder import Cause
 from gspmd.transforms.emit.emitter import Emitter
 from gspmd.transforms.ir.collective_groups import groups_of, kind_of
 from gspmd.transforms.ir.groups import run_along
-from gspmd.transforms.ir.operations import Block, Point, Value
+from gspmd.transforms.ir.operations import Point, Value
 from gspmd.transforms.ir.program import MANUAL
-from gspmd.transforms.ir.reducers import reducer_operation
+from gspmd.transforms.ir.reducers import combiner_of
 
 _WHY = "written by the user, who takes shards of the sum"
 
@@ -35,7 +35,7 @@ def scatter_sum(emit: Emitter, taken: Value, dims: tuple[Axes, ...], meshes: Map
         return False
     (dim,) = split
     shape, count = summed.type.shape, size_of(dims[dim])
-    if not summed.is_used_once or 0 in shape or shape[dim] % count or not _adds(reduction.regions[0]):
+    if not summed.is_used_once or 0 in shape or shape[dim] % count or combiner_of(reduction.regions[0]) != "add":
         return False
     if not run_along(groups_of(reduction), emit.mesh, dims[dim], meshes):
         return False
@@ -45,14 +45,3 @@ def scatter_sum(emit: Emitter, taken: Value, dims: tuple[Axes, ...], meshes: Map
     reduction.erase()
     taken.type = scattered.type
     return True
-
-
-def _adds(reducer: Block) -> bool:
-    """Whether a reducer adds its arguments."""
-    operations = list(reducer)
-    return (
-        len(operations) == 2
-        and operations[0].name == reducer_operation("add")
-        and {*operations[0].operands} == {*reducer.arguments}
-        and list(operations[1].operands) == operations[0].results
-    )

@@ -21,9 +21,9 @@ from gspmd.transforms.ir.collective_groups import pairs_of
 from gspmd.transforms.ir.collective_notes import axes_of
 from gspmd.transforms.ir.groups import reach_of, run_along
 from gspmd.transforms.ir.modules import codec_of, context_of, main_function
-from gspmd.transforms.ir.op_info import COMBINER_OF
 from gspmd.transforms.ir.operations import Block, Location, Operation, Point, Value
 from gspmd.transforms.ir.program import WHILE
+from gspmd.transforms.ir.reducers import combiner_of
 from gspmd.transforms.optimize.tidy import tidy
 from gspmd.transforms.parsing.attribute_text import required_text, text_of
 from gspmd.transforms.parsing.diagnostics import remark
@@ -87,13 +87,7 @@ class LocalCollective:
     @property
     def combiner(self) -> str | None:
         """The combiner of a reduction; None if it is not a single operation on both values."""
-        block = self.op.regions[0]
-        operations = list(block)
-        if len(operations) != 2 or list(operations[1].operands) != [operations[0].results[0]]:
-            return None
-        if {*operations[0].operands} != {*block.arguments}:
-            return None
-        return COMBINER_OF.get(operations[0].name)
+        return combiner_of(self.op.regions[0])
 
     @property
     def bytes(self) -> float:

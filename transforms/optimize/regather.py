@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gspmd.transforms.analysis.buffers import Buffers, bytes_of_value
-from gspmd.transforms.analysis.memory import memory_of
+from gspmd.transforms.analysis.memory import moments_of
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.program import Body, Op, Program
 from gspmd.transforms.machine.target_file import planned_for
@@ -42,7 +42,7 @@ class Regather(CollectivePass):
         return bool(self.keep_gathered_bytes or self.target)  # all that a device holds counts
 
     def apply(self, program: DeviceProgram) -> None:
-        if program.mesh is None or not self.counts_layers:
+        if program.mesh is None:
             return
         limit = self.keep_gathered_bytes or planned_for(self.target, program.mesh).memory_bytes
         gathers = {gather.op for gather in program.collectives("all_gather")} if limit else set()
@@ -149,7 +149,7 @@ class _Gaps:
     def live(self) -> npt.NDArray[np.float64]:
         """All live bytes at every moment."""
         held = np.zeros(len(self._program.ops) + 1)
-        for moment in memory_of(self._program, self._buffers).moments:
+        for moment in moments_of(self._program, self._buffers):
             held[moment.op] = max(held[moment.op], moment.held)
         return held
 

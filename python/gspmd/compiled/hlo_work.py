@@ -25,7 +25,7 @@ _SHAPE = re.compile(r"(\w+)\[([\d,]*)\]")
 _FROM_DOT = re.compile(r'op_name="(?:[^"]*/)?dot(?:_general)?(?:\.\d+)?"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
 _CONV_LABELS = re.compile(r"dim_labels=(\w+)_(\w+)->(\w+)")
-_WINDOW = re.compile(r"\b(size|stride|pad|lhs_dilate|rhs_dilate)=([\dx_-]+)")
+_WINDOW = re.compile(r"\b(stride|pad|lhs_dilate|rhs_dilate)=([\dx_-]+)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -181,10 +181,8 @@ def _convolution_flops(instruction: Instruction, computation: Mapping[str, Instr
     operands = [computation[name].type for name in instruction.operands]
     (element, kernel), (_, given), (_, made) = map(_array, (operands[1], operands[0], instruction.type))
     count = 2.0 * math.prod(made) * math.prod(kernel) / kernel[labels[2].index("o")]
-    window = dict(_WINDOW.findall(instruction.attributes))
-    spatial = [label for label in labels[1] if label.isdigit()]
-    values = {name: text.split("x") for name, text in window.items()}
-    for label in spatial:
+    values = {name: text.split("x") for name, text in _WINDOW.findall(instruction.attributes)}
+    for label in filter(str.isdigit, labels[1]):
         number = int(label)
         size, results = kernel[labels[2].index(label)], made[labels[3].index(label)]
         stride, hole, step = (

@@ -27,7 +27,7 @@ from gspmd.verification.evaluation import Evaluation, Unknown
 from gspmd.verification.index_maps import IndexMap, Integers, Label, TooLarge, counted, dim, integer_map, set_numbers
 from gspmd.verification.meaning import opaque
 from gspmd.verification.meaning.control_flow import check_together
-from gspmd.verification.meaning.loops import LOOP, MAX_OPERATIONS
+from gspmd.verification.meaning.loops import LOOP, turns_run
 from gspmd.verification.meaning.meaning import GivenLoops
 from gspmd.verification.not_known import NotKnown
 from gspmd.verification.terms import ARGUMENT, CONSTANT, INTEGER, TermTable
@@ -88,7 +88,7 @@ class NumericRun(Evaluation):
         """The results of a loop. Raises NotKnown if it does not end soon, or if devices do not meet in it."""
         condition_region, body = op.regions
         values = [self.values[operand] for operand in op.operands]
-        for _ in range(MAX_OPERATIONS // sum(1 for _ in op.walk())):
+        for _ in turns_run(op):
             (condition,) = self.block(condition_region, values)
             check_together(op, condition)
             running = self.algebra.known(condition)

@@ -53,7 +53,7 @@ class Trials:
 
     def elements(self, results: Sequence[int]) -> dict[int, WrongElement | None]:
         """For each of these results that both programs can compute, an element that differs; None if there is none."""
-        first = self._results(results, otherwise=False) if results and self._trials else {}
+        first = self._results(results, otherwise=False) if self._trials else {}
         found: dict[int, WrongElement | None] = dict.fromkeys(first)
         differing = [index for index, result in first.items() if differ(result.wanted, result.found).any()]
         second = self._results(differing, otherwise=True) if differing else {}

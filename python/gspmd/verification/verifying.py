@@ -128,7 +128,9 @@ class _Verifying:
             others, values = self._results(wholes, locals_)
             results = [b if b.verdict is Verdict.PROVED else a for a, b in zip(results, others, strict=True)]
         open_ = [result.index for result in results if result.verdict is not Verdict.PROVED]
-        tried = self._trials().elements(open_)
+        if not open_:
+            return self._verification(results)
+        tried = Trials(self.given_module, self.partitioned_module, self.signature, self.devices).elements(open_)
         results = [_refuted_at(result, tried.get(result.index)) for result in results]
         if values is not None and any(index not in tried for index in open_):
             wanted, found = values
@@ -136,9 +138,6 @@ class _Verifying:
             rows = zip(results, wanted, found, strict=True)
             results = [row[0] if row[0].index in tried else self._refuted(*row) for row in rows]
         return self._verification(results)
-
-    def _trials(self) -> Trials:
-        return Trials(self.given_module, self.partitioned_module, self.signature, self.devices)
 
     def _run_loops(self, are_run: bool) -> None:
         """Begin anew; loops that can be run are run, or else those of the given program are terms."""

@@ -29,7 +29,7 @@ from gspmd.verification.values import SymbolicValue
 LOOP = "stablehlo.while"
 _CARRIED = "carried"
 _MAX_GUESSES = 8  # of an invariant
-MAX_OPERATIONS = 1024  # in all iterations of a loop that is run
+_MAX_OPERATIONS = 1024  # in all iterations of a loop that is run
 
 
 def _while(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue]:
@@ -135,9 +135,14 @@ def _matched(machine: Execution, op: Operation, values: list[SymbolicValue]) -> 
     raise NotKnown(reasons[-1] if reasons else "the given program has no such loop")
 
 
+def turns_run(loop: Operation) -> range:
+    """The iterations of a loop that are run, at most."""
+    return range(_MAX_OPERATIONS // sum(1 for _ in loop.walk()))
+
+
 def _unrolled(machine: Execution, op: Operation, values: list[SymbolicValue]) -> list[SymbolicValue] | None:
     """The results of a counted loop; None for a loop that is not counted, or has too many iterations."""
-    for _ in range(MAX_OPERATIONS // sum(1 for _ in op.walk())):
+    for _ in turns_run(op):
         (condition,) = machine.block(op.regions[0], values)
         known = machine.algebra.known(condition)
         if known is None or not known.is_constant:
