@@ -41,7 +41,10 @@ def model_of(module: ir.Module) -> Operation:
 
 
 def read_boundary(module: ir.Module) -> Operation:
-    """The module without the bodies of functions: these have attributes, arguments and an empty terminator."""
+    """The module without the bodies of functions: these have attributes, arguments and an empty terminator.
+
+    Written back, functions have the bodies that they had.
+    """
     return _ModuleReader(Types(module.context), bodies=False).operation(module.operation)
 
 
@@ -88,17 +91,29 @@ class _ModuleReader:
                     location=source_location(op.location),
                     code=Code.CALLS,
                 )
-            made.regions.append(self._block(blocks[0], made) if blocks else _nothing(made))
+            if blocks and not self._bodies and op.name == FUNCTION:
+                made.source = op
+                made.regions.append(self._declared(blocks[0], made))
+            else:
+                made.regions.append(self._block(blocks[0], made) if blocks else _nothing(made))
 
-    def _block(self, block: ir.Block, owner: Operation) -> Block:
+    def _declared(self, block: ir.Block, owner: Operation) -> Block:
+        """The body of a function as one that is absent, but for its arguments and a terminator."""
+        made = self._empty(block, owner)
+        made.is_absent = True
+        Operation("func.return", [], [], {}, owner.location).insert(Point(made))
+        return made
+
+    def _empty(self, block: ir.Block, owner: Operation) -> Block:
         arguments = list(block.arguments)
         made = Block([self._types.read(argument.type) for argument in arguments], [a.location for a in arguments])
         made.owner = owner
         self._values.update(zip(arguments, made.arguments, strict=True))
+        return made
+
+    def _block(self, block: ir.Block, owner: Operation) -> Block:
+        made = self._empty(block, owner)
         last: Operation | None = None
-        if not self._bodies and owner.name == FUNCTION:
-            Operation("func.return", [], [], {}, owner.location).insert(Point(made))
-            return made
         for view in block.operations:
             op = self.operation(view.operation)
             op.block, op.previous = made, last
@@ -118,7 +133,9 @@ def _one_by_one(op: ir.Operation) -> dict[str, Attribute]:
         try:
             found[name] = op.attributes[name]
         except TypeError:
-            found[name] = UnreadableAttributes(str(op).partition(" = ")[2])
+            # Printed within a function, all of its values would be numbered.
+            alone = op if len(op.operands) or len(op.regions) else op.clone(ip=False)
+            found[name] = UnreadableAttributes(str(alone).partition(" = ")[2])
     return found
 
 

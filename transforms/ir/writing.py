@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from jaxlib.mlir import ir
 
 from gspmd.transforms.ir.operations import Block, Operation, Value
-from gspmd.transforms.ir.reading import model_of
+from gspmd.transforms.ir.reading import model_of, read_boundary
 from gspmd.transforms.ir.types import Types
 from gspmd.transforms.parsing.mlir import parse_written
 
 
 @contextlib.contextmanager
-def in_memory(module: ir.Module) -> Iterator[Operation]:
-    """Read a verified module for changes, and write it back at the end of the block."""
+def in_memory(module: ir.Module, bodies: bool = True) -> Iterator[Operation]:
+    """Read a verified module for changes, and write it back at the end of the block.
+
+    Without `bodies`, only its functions' attributes and the operations beside them can change.
+    """
     with module.context, ir.Location.unknown():
-        top = model_of(module)
+        top = model_of(module) if bodies else read_boundary(module)
         try:
             yield top
             write_module(top, module)

@@ -43,7 +43,6 @@ class CombineCollectives(CollectivePass):
         64 << 10, "bytes of all values of a combined collective, before splitting or after gathering"
     )
     combine_each_bytes: int = option(64 << 10, "larger values, before splitting or after gathering, are not combined")
-    combine_at_least: int = option(2, "fewer small collectives in a block are not combined")
 
     def apply(self, program: DeviceProgram) -> None:
         if program.mesh is None:
@@ -53,9 +52,8 @@ class CombineCollectives(CollectivePass):
             if collective.whole_bytes <= self.combine_each_bytes and program.is_along_axes(collective):
                 blocks.setdefault(collective.op.neighbours(), {})[collective.op] = collective
         for block, candidates in blocks.items():
-            if len(candidates) >= self.combine_at_least:
-                for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
-                    _combine(program, batch)
+            for batch in _Batches(program, candidates, self.combine_up_to_bytes).of(block):
+                _combine(program, batch)
 
 
 def _key(collective: LocalCollective) -> tuple[Hashable, ...] | None:

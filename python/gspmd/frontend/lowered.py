@@ -567,7 +567,7 @@ def annotated(
 ) -> ir.Module:
     """The module that JAX lowered, with the specifications of arguments and results and the names of arguments."""
     module = read_program(computation.module)
-    with in_memory(module) as top:
+    with in_memory(module, bodies=False) as top:
         _annotate(top, computation, mesh, *given, names)
     return module
 

@@ -41,14 +41,12 @@ _ONE_DEVICE = Mesh(())
 
 def read_partitioned(source: Any, platform: str = "") -> tuple[ir.Module, Signature]:
     """A partitioned module ready to compile for devices of a platform, and its signature. Raises ParseError."""
-    from gspmd.transforms.optimize import platforms  # the module that was read has no other user
     from gspmd.transforms.repairs.xla_repairs import repair
 
     module = read_program(source)
     with in_memory(module) as program:
         signature = read_signature(program)
         repair(program, platform)
-        platforms.prepare(program, platform)
         _drop_value_attributes(program)
         _drop_own_attributes(program)
         groups = groups_by_axes(program)
