@@ -24,7 +24,7 @@ LIMITS = {
 PATHS = {
     "paths/path.py": {"PADDING", "SMALL_BYTES"},
     "paths/placements.py": {"MAX_PARTS", "MAX_PLACEMENTS", "MAX_ROWS"},
-    "paths/planner.py": {"MAX_PARTS", "MAX_PLANNED_DEVICES", "WORTH_MEMORY"},
+    "paths/planner.py": {"MAX_LATENCY_DEVICES", "MAX_PARTS", "WORTH_MEMORY"},
     "paths/prices.py": {"MAX_PLANNED_DEVICES", "MAX_TILES"},
     "paths/routes.py": {"MAX_ROUTED", "_PROBE"},
     "paths/search.py": {"_DIRECT"},

@@ -9,6 +9,7 @@ import pytest
 
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_dims
+from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.exchange.blocks import misaligned
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.machine.target_file import planned_for, read_hardware
@@ -16,7 +17,7 @@ from gspmd.transforms.paths.path import MoveBudget
 from gspmd.transforms.paths.placements import AxisParts
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.prices import Prices
-from gspmd.transforms.paths.routes import Routes, WirePrices
+from gspmd.transforms.paths.routes import RouteBook
 from gspmd.transforms.paths.search import Search, common_cuts
 
 TARGETS = {
@@ -35,7 +36,7 @@ def test_paths_take_no_longer_than_routes(target: str, size: int) -> None:
     mesh, type_ = Mesh(TARGETS[target]), TensorType((size, size), "bf16")
     hardware, parts = planned_for(target, mesh), AxisParts(mesh, ())
     table, planner = parts.of(2, ()), Planner(mesh, hardware)
-    seconds, dearer = Routes(table, hardware, WirePrices(table.parts, hardware)).seconds(type_), list[str]()
+    seconds, dearer = PriceBook(parts, hardware).moves(type_, table, *2 * [np.arange(len(table.lists))]), list[str]()
     for a, b in itertools.product(range(len(table.lists)), range(table.finished)):
         path = planner.plan(type_, table.sharding(a), table.sharding(b))
         ordered_s = 4 * size * size / hardware.memory_bytes_per_s  # the whole value is read and written once more
@@ -95,13 +96,15 @@ def test_uneven_values_are_moved_at_the_price_of_their_route(
     mesh, type_ = Mesh(axes), TensorType(shape, "f32")
     hardware, parts = planned_for(target, mesh), AxisParts(mesh, ())
     table, planner, ratios = parts.of(len(shape), ()), Planner(mesh, hardware), list[float]()
-    routes = Routes(table, hardware, WirePrices(table.parts, hardware))
-    seconds, has_crossed = routes.seconds(type_), False
+    book, every = RouteBook(hardware), np.arange(len(table.lists))
+    seconds, has_crossed = PriceBook(parts, hardware).moves(type_, table, every, every), False
     for a, b in itertools.product(range(0, len(table.lists), 2), range(table.finished)):
         source, goal = table.sharding(a), table.sharding(b)
         if a == b:
             continue
-        path, stops = planner.plan(type_, source, goal), routes.stops(type_, a, b)
+        routed = book.of(table, shape, np.array([a, b]))
+        assert routed is not None
+        path, stops = planner.plan(type_, source, goal), routed.routes.stops(type_, *routed.position[[a, b]].tolist())
         assert path.time_s == pytest.approx(seconds[a, b]), f"{print_dims(source)} -> {print_dims(goal)}"
         assert [step.after for step in path.steps] == [table.sharding(stop) for stop in stops[1:]]
         has_crossed |= any(

@@ -18,7 +18,7 @@ from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.paths.placements import MAX_PLACEMENTS, AxisParts, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
-from gspmd.transforms.paths.routes import RouteBook, StepPrices, WirePrices
+from gspmd.transforms.paths.routes import RouteBook, Routes, StepPrices, WirePrices
 
 _NEVER_BYTES = 1e18
 
@@ -37,20 +37,18 @@ class PriceBook:
     def __init__(self, parts: AxisParts, hardware: Hardware, routes: PriceBook | None = None) -> None:
         self.parts, self.hardware = parts, hardware
         self.never_s = never_s(hardware)
-        self._known: dict[tuple[TensorType, Placements], Floats] = {}
+        self._known: dict[tuple[TensorType, Placements | Routes], Floats] = {}
         self._asked: dict[tuple[TensorType, Placements], int] = {}
         self.planner: Planner = Planner(parts.mesh, hardware) if routes is None else routes.planner
         self._routes: RouteBook = RouteBook(hardware) if routes is None else routes._routes
         self._wires = WirePrices(parts, hardware)
-        self._steps: dict[Placements, StepPrices] = {}
+        self._steps: dict[Routes, StepPrices] = {}
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
-        every = self._every(type_, table, len(sources) * len(targets))
-        if every is None:
-            found = self._in_closed_form(type_, table, sources, targets)
-        else:
-            found = every.take(sources, axis=0).take(targets, axis=1)
+        found = self._along_routes(type_, table, sources, targets)
+        if found is None:
+            found = self._without_routes(type_, table, sources, targets)
         partial = table.partial[targets]
         if partial.any():
             found[(partial & ~table.partial[sources][:, None]) != 0] = self.never_s
@@ -58,23 +56,43 @@ class PriceBook:
             found[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
         return found
 
-    def _every(self, type_: TensorType, table: Placements, asked: int) -> Floats | None:
-        """The seconds between all placements; None if fewer pairs than there are have been asked for in closed form.
+    def _without_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """Seconds from each source to each target in closed form.
 
-        Between more than `MAX_PLACEMENTS`, they would take too much memory.
+        Once as many pairs have been asked for as there are, all are computed, unless they would take too much memory.
         """
         key, numbers = (type_, table), np.arange(len(table.lists))
+        if key not in self._known and len(numbers) <= MAX_PLACEMENTS:
+            self._asked[key] = self._asked.get(key, 0) + len(sources) * len(targets)
+            if self._asked[key] >= len(numbers) ** 2:
+                self._known[key] = self._in_closed_form(type_, table, numbers, numbers)
         if key not in self._known:
-            routes = self._routes.of(table)
-            if routes is not None:
-                if table not in self._steps:
-                    self._steps[table] = routes.prices(self.hardware, self._wires)
-                self._known[key] = routes.seconds(type_, self._steps[table])
-            elif len(numbers) <= MAX_PLACEMENTS:
-                self._asked[key] = self._asked.get(key, 0) + asked
-                if self._asked[key] >= len(numbers) ** 2:
-                    self._known[key] = self._in_closed_form(type_, table, numbers, numbers)
-        return self._known.get(key)
+            return self._in_closed_form(type_, table, sources, targets)
+        found: Floats = self._known[key].take(sources, axis=0).take(targets, axis=1)
+        return found
+
+    def _along_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats | None:
+        """Seconds from each source to each target along their routes; None for a table without routes."""
+        routed = self._routes.of(table, type_.shape, np.concatenate([sources, targets]))
+        if routed is None:
+            return None
+        key = type_, routed.routes
+        if key not in self._known:
+            if routed.routes not in self._steps:
+                self._steps[routed.routes] = routed.routes.prices(self.hardware, self._wires)
+            self._known[key] = routed.routes.seconds(type_, self._steps[routed.routes])
+        rows, columns = routed.position[sources], routed.position[targets]
+        found: Floats = self._known[key].take(rows, axis=0).take(columns, axis=1)
+        even = self._routes.even(table, type_.shape)
+        if even.all() or (even[sources].all() and even[targets].all()):
+            return found
+        # Between two even placements, routes stay among these.
+        rows, columns = np.flatnonzero(even[sources]), np.flatnonzero(even[targets])
+        if len(rows) and len(columns):
+            along = self._along_routes(type_, table, sources[rows], targets[columns])
+            assert along is not None
+            found[np.ix_(rows, columns)] = along
+        return found
 
     def _planned_s(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """Seconds of the planner's path, which may have been chosen for other hardware."""

@@ -9,6 +9,7 @@ For example, over x=2 and y=2 a matrix has 11 finished placements: [{}, {}], [{x
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -235,6 +236,20 @@ def _open_sums(masks: list[int], sums: list[tuple[int, int]]) -> Bools:
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Some placements of a table, as its own rows of arrays; `numbers` are their numbers there."""
+
+    parts: AxisParts
+    rank: int
+    numbers: Ints
+    lists: Ints
+    partial: Ints
+    mask: Ints
+    count: Ints
+    manual: int
+
+
 class Placements:
     """The placements of one rank: `lists[n, d]` is the list of dimension d, `partial[n]` the partial axes, as bits.
 
@@ -279,6 +294,11 @@ class Placements:
         keys = (self.rows(self.lists) << len(parts.parts)) + self.partial
         self._by_key: Ints = np.argsort(keys)
         self._keys: Ints = keys[self._by_key]
+
+    def among(self, numbers: Ints) -> Rows:
+        """Some of the placements."""
+        lists, partial, mask, count = (each[numbers] for each in (self.lists, self.partial, self.mask, self.count))
+        return Rows(self.parts, self.rank, numbers, lists, partial, mask, count, self.manual)
 
     def rows(self, lists: Ints) -> Ints:
         """The finished placements with these lists of dimensions, -1 if there is none."""

@@ -21,6 +21,8 @@ import dataclasses
 import itertools
 import math
 
+import numpy as np
+
 from gspmd.dialect.axes import Axes, Axis, is_within
 from gspmd.dialect.limits import MAX_RESHARD_MOVES
 from gspmd.dialect.mesh import Mesh
@@ -41,7 +43,7 @@ MAX_PARTS = 6
 
 # If latencies differ by axis, small tensors may save some microseconds by more and shorter collectives that send the
 # same bytes. These are searched for among no more devices than this.
-MAX_PLANNED_DEVICES = 64
+MAX_LATENCY_DEVICES = 64
 
 # A path that needs more than that, and more than `PADDING` times source and target, must be this many times
 # faster to be used.
@@ -104,8 +106,11 @@ class Planner:
         if self.max_temporary_bytes or parts.is_limited:
             return None
         table = parts.of(len(type_.shape), source.manual)
-        routes, ends = self._routes.of(table), [table.number(sharding) for sharding in (source, target)]
-        stops = [] if routes is None else [table.sharding(number) for number in routes.stops(type_, *ends)]
+        ends = np.array([table.number(sharding) for sharding in (source, target)])
+        routed = self._routes.of(table, type_.shape, ends)
+        if routed is None:
+            return None
+        stops = [table.sharding(number) for number in routed.routes.stops(type_, *routed.position[ends].tolist())]
         paths = [self._one_step(type_, a, b, budget) for a, b in itertools.pairwise(stops)]
         if not paths or None in paths:
             return None
@@ -175,7 +180,7 @@ class _Searches:
         self, prices: Prices, type_: TensorType, source: TensorSharding, target: TensorSharding, budget: MoveBudget
     ) -> None:
         self._question = type_, source, target
-        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MAX_PLANNED_DEVICES
+        self._by_latency = bool(prices.hardware.axes) and source.mesh.size <= MAX_LATENCY_DEVICES
         cuts = common_cuts(source, target)
         self._coarse = Search(prices, source, target, cuts, budget)
         # A part of an axis may move even if the whole axis cannot.

@@ -21,7 +21,7 @@ import numpy as np
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import ANYWHERE, Hardware, collective_time
 from gspmd.transforms.paths.path import PADDING, SMALL_BYTES
-from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints, Placements
+from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints, Placements, Rows
 from gspmd.transforms.paths.steps import GATHER, KINDS, SLICE, Steps, TiledSteps
 
 MAX_ROUTED = 400
@@ -113,11 +113,11 @@ class _Chosen(NamedTuple):
 
 
 class _Graph:
-    """The single steps between the placements of a table on one machine, and the best routes by order of magnitude."""
+    """The single steps between placements on one machine, and the best routes by order of magnitude."""
 
-    def __init__(self, table: Placements, hardware: Hardware, wires: WirePrices) -> None:
-        self.steps = Steps(table)
-        self.prices = StepPrices(self.steps, hardware, wires)
+    def __init__(self, steps: Steps, hardware: Hardware, wires: WirePrices) -> None:
+        self.steps = steps
+        self.prices = StepPrices(steps, hardware, wires)
         self._known: dict[Hashable, _Chosen] = {}
 
     def of_magnitude(self, type_: TensorType) -> _Chosen:
@@ -138,31 +138,35 @@ class _Graph:
         return found
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _graphs(key: Hashable) -> list[_Graph]:
     """Room for the graph with this key, which is kept for later programs."""
     return []
 
 
-def _graph(table: Placements, hardware: Hardware, wires: WirePrices) -> _Graph:
-    """The graph of a table, or of an equal one: programs on one mesh have the same ones."""
+def _graph(table: Rows, hardware: Hardware, wires: WirePrices, whole: Routes | None) -> _Graph:
+    """The graph of placements, or of equal ones: programs on one mesh have the same ones.
+
+    `whole` are the routes between all placements of the table, if these are only some.
+    """
     parts, lists, partial = table.parts, table.lists, table.partial
     key = tuple(parts.parts), tuple(parts.lists), lists.shape, lists.tobytes(), partial.tobytes(), repr(hardware)
     found = _graphs(key)
     if not found:
-        found.append(_Graph(table, hardware, wires))
+        steps = Steps(table) if whole is None else whole._graph.steps.among(table.numbers)
+        found.append(_Graph(steps, hardware, wires))
     return found[0]
 
 
 class Routes:
-    """The best routes between all placements of a rank on one machine, and their times there or on another.
+    """The best routes between placements of a rank on one machine, and their times there or on another.
 
     They depend on the order of magnitude of values and on uneven dimensions: types of about the same size, with the
-    same uneven ones, have the same routes.
+    same uneven ones, have the same routes. Placements are given by their position among these.
     """
 
-    def __init__(self, table: Placements, hardware: Hardware, wires: WirePrices) -> None:
-        self._table, self._graph = table, _graph(table, hardware, wires)
+    def __init__(self, table: Rows, hardware: Hardware, wires: WirePrices, whole: Routes | None = None) -> None:
+        self._table, self._graph = table, _graph(table, hardware, wires, whole)
         self._of_type: dict[TensorType, _Chosen] = {}
 
     def prices(self, hardware: Hardware, wires: WirePrices) -> StepPrices:
@@ -177,12 +181,13 @@ class Routes:
         return _along(np.where(chosen.is_direct, directly_s, kinds_s), chosen)
 
     def stops(self, type_: TensorType, source: int, target: int) -> list[int]:
-        """The placements on a route, including its ends; empty without a route."""
+        """The numbers of the placements on a route, including its ends; empty without a route."""
         chosen, found = self._chosen(type_), [source, target]
         for through in (chosen.middle, chosen.half):
             middles = [int(through[a, b]) for a, b in itertools.pairwise(found)]
             found = [stop for pair in zip(found, [*middles, -1], strict=True) for stop in pair if stop >= 0]
-        return found if all(chosen.tiled.has(a, b) for a, b in itertools.pairwise(found)) else []
+        is_possible = all(chosen.tiled.has(a, b) for a, b in itertools.pairwise(found))
+        return [int(self._table.numbers[stop]) for stop in found] if is_possible else []
 
     def _step_seconds(self, prices: StepPrices, type_: TensorType, tiled: TiledSteps) -> tuple[Floats, Floats]:
         """Seconds of direct exchanges, and of steps of a kind."""
@@ -219,22 +224,47 @@ def _along(step_s: Floats, chosen: _Chosen) -> Floats:
     return step_s
 
 
+class Routed(NamedTuple):
+    """The routes between some placements of a table, and the position of each of its placements among them, or -1."""
+
+    routes: Routes
+    position: Ints
+
+
 class RouteBook:
-    """The routes between placements on one target, memoized by table."""
+    """The routes between placements on one target, memoized by table.
+
+    Routes between even placements stay among these, which for small dimensions are much fewer.
+    """
 
     def __init__(self, hardware: Hardware) -> None:
         self._hardware = hardware
-        self._known: dict[Placements, Routes] = {}
+        self._known: dict[tuple[Placements, bytes], Routed] = {}
+        self._even: dict[tuple[Placements, tuple[int, ...]], Bools] = {}
         self._wires: dict[AxisParts, WirePrices] = {}
 
-    def of(self, table: Placements) -> Routes | None:
-        """The routes between the placements of a table; None if it has too many of them."""
+    def of(self, table: Placements, shape: tuple[int, ...], ends: Ints) -> Routed | None:
+        """The routes between these placements of values of a shape; None if the table has too many placements."""
         if len(table.lists) > MAX_ROUTED:
             return None
-        found = self._known.get(table)
+        even = self.even(table, shape)
+        return self._between(table, even if even[ends].all() else np.ones_like(even))
+
+    def even(self, table: Placements, shape: tuple[int, ...]) -> Bools:
+        """The placements of a table with even shards."""
+        key = table, shape
+        if key not in self._even:
+            self._even[key] = table.is_even(shape, np.arange(len(table.lists)))
+        return self._even[key]
+
+    def _between(self, table: Placements, chosen: Bools) -> Routed:
+        key = table, chosen.tobytes()
+        found = self._known.get(key)
         if found is None:
             wires = self._wires.setdefault(table.parts, WirePrices(table.parts, self._hardware))
-            found = self._known[table] = Routes(table, self._hardware, wires)
+            whole = None if chosen.all() else self._between(table, np.ones_like(chosen)).routes
+            routes = Routes(table.among(np.flatnonzero(chosen)), self._hardware, wires, whole)
+            found = self._known[key] = Routed(routes, np.where(chosen, np.cumsum(chosen) - 1, -1))
         return found
 
 

@@ -7,6 +7,7 @@ tiles. A direct exchange sends what its plan says.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from gspmd.transforms.exchange.blocks import MAX_BLOCKS, least_sent
 from gspmd.transforms.exchange.direct import direct_exchange
 from gspmd.transforms.exchange.halo import realignment, realignments
 from gspmd.transforms.exchange.intervals import MAX_ROUNDS, Exchange, cheapest, nests
-from gspmd.transforms.paths.placements import Bools, Floats, Ints, Placements
+from gspmd.transforms.paths.placements import Bools, Floats, Ints, Rows
 from gspmd.transforms.paths.prices import MAX_PLANNED_DEVICES, MAX_TILES
 
 KINDS = ("", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
@@ -64,13 +65,13 @@ class TiledSteps(NamedTuple):
 
 
 class Steps:
-    """The single steps between the placements of a table: of which kind, over which parts, among how many devices.
+    """The single steps between placements: of which kind, over which parts, among how many devices.
 
     Direct exchanges run over the parts `changed`, and `is_near` are those between neighbors. `in_several` are the steps
     that change several dimensions.
     """
 
-    def __init__(self, table: Placements) -> None:
+    def __init__(self, table: Rows) -> None:
         parts, lists = table.parts, table.lists
         length = np.array([len(each) for each in parts.lists])
         # Whether the second of two lists is a prefix of the first.
@@ -107,10 +108,23 @@ class Steps:
         of_names = np.array([sum({names[number] for number in each}) for each in parts.lists], np.int64)
         over = np.bitwise_or.reduce(np.where(same, 0, of_names[before] | of_names[after]), axis=2)
         self._devices = parts.size_of_mask[over & ~self._held[:, None]]
-        # The different counts of all dimensions, and by placement and by pair, which it has.
-        self._counts, self._tile = np.unique(count, axis=0, return_inverse=True)
+        self._number_counts()
+
+    def _number_counts(self) -> None:
+        """Find the different counts of shards of all dimensions, and by placement and by pair, which it has."""
+        self._counts, self._tile = np.unique(self._parts.count[self._lists], axis=0, return_inverse=True)
         self._pair = self._tile[:, None] * len(self._counts) + self._tile
         self._tiled: dict[tuple[int, ...], TiledSteps] = {}
+
+    def among(self, positions: Ints) -> Steps:
+        """The steps between some of the placements."""
+        found, pairs = copy.copy(self), np.ix_(positions, positions)
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray) and array.shape[:2] == self.kind.shape:
+                setattr(found, name, array[pairs])
+        found._lists, found._held = self._lists[positions], self._held[positions]
+        found._number_counts()
+        return found
 
     def padded(self, shard: Ints | Floats) -> Floats:
         """The elements of each shard `[n, d]`, padded to a multiple of the shard after the step where it gets finer."""
@@ -267,7 +281,7 @@ def _planned(mesh: Mesh, size: int, before: Axes, after: Axes, held: Axes) -> tu
     return None if found is None or found.gathered else (found.messages, found.sent / -(-size // size_of(after)))
 
 
-def _moved(table: Placements) -> Ints:
+def _moved(table: Rows) -> Ints:
     """The parts whose position differs between two placements, as bits."""
     most = len(table.parts.parts)
     found = np.zeros((len(table.lists), len(table.lists)), np.int64)

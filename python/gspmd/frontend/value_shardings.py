@@ -121,11 +121,24 @@ def _spread(prefix: Any, values: Any, what: str) -> list[Any]:
     """The entry of a prefix for each leaf of `values`."""
     if isinstance(prefix, list) and isinstance(values, tuple):
         prefix = tuple(prefix)
-    boxed = jax.tree.map(_Boxed, prefix, is_leaf=_is_spec)  # a None that is a leaf, unlike those among the values
+    specs: list[Any]
+    tree: Any
+    specs, tree = jax.tree.flatten(prefix, is_leaf=_is_spec)
     try:
-        return [each.content for each in jax.tree.leaves(jax.tree.broadcast(boxed, values))]
+        parts = tree.flatten_up_to(values)
     except ValueError as error:
-        raise _misfit(what, str(error)) from None
+        boxed = jax.tree.unflatten(tree, map(_Boxed, specs))  # a None that is a leaf, unlike those among the values
+        raise _misfit(what, _mismatch(boxed, values) or str(error)) from None
+    return [spec for spec, part in zip(specs, parts, strict=True) for _ in jax.tree.leaves(part)]
+
+
+def _mismatch(prefix: Any, values: Any) -> str:
+    """The first place where a pytree is no prefix of another one."""
+    try:
+        jax.tree.broadcast(prefix, values)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)
