@@ -39,7 +39,7 @@ in both. Other programs ran on the machine at times, so that wall times are not 
 *step*.
 """
 _RUNS = """
-Whole runs take {median:.2f} of the processor time of jax.jit's in the median, and {least:.2f} to {most:.2f} in single rows.
+Whole runs take {median:.2f} of the processor time of jax.jit's in the median, {least:.2f} to {most:.2f} in single rows.
 XLA takes longer to compile exchanges than the gathers in their place, as each is cut into pieces.
 """
 _THERE = """\
