@@ -184,8 +184,35 @@ def over_an_axis_of_size_one(a: Any) -> Any:
     return manual(body, P(None, "y"), P(None, "y"), "y", mesh=LINE)(on(a, "x", mesh=LINE))
 
 
+def sums_at_the_door(a: Any) -> Any:
+    """Returned sums: of some and all axes, as means, read inside as well, scaled by what differs between devices."""
+
+    def body(x: Any) -> Any:
+        twice, scaled = jax.lax.psum(jnp.cos(x), "x"), jax.lax.psum(x, "x") * x
+        means = jax.lax.pmean(x, "x").T, jax.lax.pmean(jnp.sin(x), ("x", "y")).reshape(-1) / 3
+        counts = jax.lax.psum((x > 0).astype(jnp.int32), "x") // 2
+        return jax.lax.psum(x * x, "x"), *means, twice, twice + 1, scaled, counts
+
+    split = P(None, "y")
+    results = manual(body, P("x", "y"), (split, P("y"), P(), split, split, P("x", "y"), split))(a)
+    return [on(results[0], "x"), on(results[1], None, "x"), *results[2:]]
+
+
+def sums_in_every_turn(a: Any) -> Any:
+    def body(x: Any, n: Any) -> Any:
+        return jax.lax.psum(x * n, "x")
+
+    def turn(total: Any, n: Any) -> Any:
+        each = manual(body, (P("x"), P()), P(), "x")(a, n)
+        return total + each, each[:, :4] * 2
+
+    return jax.lax.scan(turn, jnp.zeros((8, 16), a.dtype), jnp.arange(3.0, dtype=a.dtype))
+
+
 PROGRAMS = [
     everything,
+    sums_at_the_door,
+    sums_in_every_turn,
     one_axis,
     within_constraints,
     gathered_at_the_door,

@@ -54,7 +54,7 @@ from gspmd.transforms.ingest.lone_collectives import PARTITION, REPLICA, dissolv
 from gspmd.transforms.ingest.manual import convert_calls, manual_calls, manual_meshes, rewrite
 from gspmd.transforms.ingest.one_per_row import compare_positions, is_one_per_row
 from gspmd.transforms.ingest.orders import rename_devices
-from gspmd.transforms.ingest.partial_values import cross_partial, leaves_partial, sink_partial
+from gspmd.transforms.ingest.partial_values import leaves_partial, split_partial
 from gspmd.transforms.ingest.repeated_meshes import number_all_devices
 from gspmd.transforms.ingest.reversals import REVERSE, cancel_reversals
 from gspmd.transforms.ingest.shapes import has_dynamic_shapes, refine, refuse_dynamic_shapes
@@ -104,19 +104,16 @@ class Ingest(Pass):
             named = {name for op in found.all("stablehlo.custom_call") for name in called_by(op)}
             main = symbol(found.main)
             attach_rules(rewrite_annotations(found, target), parse_custom_rules(self.custom_rules))
-            for op in found.all("sdy.manual_computation"):
-                if op.parent is not None:  # otherwise it had no axes and was dissolved
-                    cross_partial(op, target)
             inline_only_branches(found.all("stablehlo.case"))
             may_batch = any(map(joins_indices, found.lookups))
             compares = may_batch or any(map(is_one_per_row, found.lookups))
             inline_calls(found, named)
-            if has_manual or leaves_partial(found.main):
-                sink_partial(found.main)
             if annotations.has_fewer:
                 number_all_devices(found.main)
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
+            if has_manual or leaves_partial(found.main):
+                split_partial(found.main, target)
             if found.collectives() or found.all(REPLICA, PARTITION):
                 dissolve_lone(found.main, devices.module == 1)
             make_bodies_plain(found.main)

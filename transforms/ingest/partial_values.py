@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from gspmd.dialect.axes import size_of
+from gspmd.dialect.axes import overlap, size_of
 from gspmd.dialect.own_attributes import UNREDUCED
 from gspmd.dialect.sdy_attrs import read_manual_axes
 from gspmd.dialect.sharding import TensorSharding
@@ -17,11 +17,14 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.emit.partial_values import apart_sharding, is_taking_apart, summed, taken_apart
 from gspmd.transforms.ingest.annotations import OpAnnotation
 from gspmd.transforms.ingest.target import TargetMesh
+from gspmd.transforms.ir.collective_groups import kind_of
 from gspmd.transforms.ir.modules import context_of, declare_types
 from gspmd.transforms.ir.operations import Operation, Point, Value
-from gspmd.transforms.ir.program import CONSTRAINT, CONTROL_FLOW, WHILE
-from gspmd.transforms.ir.reducers import is_zero
+from gspmd.transforms.ir.program import CONSTRAINT, CONTROL_FLOW, MANUAL, WHILE
+from gspmd.transforms.ir.reducers import is_constant, is_zero
 from gspmd.transforms.ir.types import TensorType
+from gspmd.transforms.ir.user_collectives import summed_axes
+from gspmd.transforms.ops import traits_of_op
 
 
 def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> None:
@@ -44,7 +47,58 @@ def leave_partial(function: Operation, index: int, sharding: TensorSharding, tar
     declare_types(function)
 
 
-def cross_partial(computation: Operation, target: TargetMesh) -> None:
+def split_partial(main: Operation, target: TargetMesh) -> None:
+    """Decompose the partial values at the boundaries of manual computations, and sink decompositions into branches."""
+    for op in [op for op in main.walk() if op.name == MANUAL]:
+        _leave_sums_open(op, target)
+        _cross_partial(op, target)
+    _sink_partial(main)
+
+
+def _leave_sums_open(computation: Operation, target: TargetMesh) -> None:
+    """Let a manual computation return summands where it returns their sum or mean over some of its axes.
+
+    Then they are summed where and how it is the cheapest: as a reduce-scatter, or behind a loop.
+    """
+    outs = list(target.read_list(computation.attributes["out_shardings"]))
+    held = read_manual_axes(computation.attributes["manual_axes"])
+    last = computation.regions[0].terminator
+    for index, (value, sharding) in enumerate(zip(last.operands, outs, strict=True)):
+        sum_ = _sum_behind(value)
+        axes = () if sum_ is None else summed_axes(sum_, target.mesh, held)
+        if sum_ is not None and axes and not overlap(axes, sharding.used_axes()):
+            sum_.replace(sum_.operands)
+            open_ = sharding.unreduced + axes
+            outs[index] = dataclasses.replace(sharding, unreduced=sharding.mesh.sorted(open_))
+    computation.attributes["out_shardings"] = target.write_list(outs)
+
+
+def _sum_behind(value: Value) -> Operation | None:
+    """The all-reduce whose result is this value, or becomes it by reshapes, transposes and scaling by constants."""
+    while value.op is not None and value.is_used_once:
+        op = value.op
+        if kind_of(op) == "all_reduce":
+            return op if len(op.operands) == 1 else None
+        scaled = _scaled(op)
+        if scaled is None:
+            return None
+        value = scaled
+    return None
+
+
+def _scaled(op: Operation) -> Value | None:
+    """The operand in which an operation is linear while all others are constants, for floats of one type."""
+    if op.regions or len(op.results) != 1 or not op.results[0].type.element.startswith(("f", "bf")):
+        return None
+    for together in traits_of_op(op).linear:
+        value = op.operands[together[0]]
+        others = [other for index, other in enumerate(op.operands) if index != together[0]]
+        if len(together) == 1 and value.type.element == op.results[0].type.element and all(map(is_constant, others)):
+            return value
+    return None
+
+
+def _cross_partial(computation: Operation, target: TargetMesh) -> None:
     """Give partial values that cross the boundary of a manual computation a dimension of summands.
 
     Inside, each device has its summand. A value that is unreduced over axes that are not manual is complete inside.
@@ -89,7 +143,7 @@ def leaves_partial(main: Operation) -> bool:
     return any(UNREDUCED in entry for entry in main.attributes.get("res_attrs", ()))
 
 
-def sink_partial(main: Operation) -> None:
+def _sink_partial(main: Operation) -> None:
     """Let branches return summands if their result is only decomposed into summands.
 
     A partial value in a branch is then not summed, only to be decomposed again.

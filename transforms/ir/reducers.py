@@ -59,6 +59,12 @@ def is_zero(value: Value) -> bool:
     return is_identity(_broadcast_from(value), "add")
 
 
+def is_constant(value: Value) -> bool:
+    """Whether a value is a constant, or broadcast from one."""
+    op = _broadcast_from(value).op
+    return op is not None and not op.operands and "value" in op.attributes
+
+
 def is_one_number(value: Value) -> bool:
     """Whether all elements of a value are equal: a scalar, or broadcast from one."""
     return not _broadcast_from(value).type.shape

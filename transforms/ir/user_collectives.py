@@ -6,11 +6,13 @@ these a value is global.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 from jaxlib.mlir import ir
 
-from gspmd.dialect.axes import Axes
+from gspmd.dialect.axes import Axes, size_of
 from gspmd.dialect.device_order import check_listed
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import AnnotationError, Unsupported
@@ -25,6 +27,7 @@ from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ir.program import MANUAL
 from gspmd.transforms.ir.ragged_call import is_ragged
+from gspmd.transforms.ir.reducers import combiner_of
 from gspmd.transforms.parsing.mlir import located
 
 Ids = npt.NDArray[np.int64]
@@ -54,6 +57,16 @@ def check_manual(annotated: AnnotatedProgram) -> None:
             said = annotated.of_op(op) or ()
             entering = annotated.region(op).in_shardings if name == MANUAL else ()
             check_free(op, said + entering, held)
+
+
+def summed_axes(op: Operation, mesh: Mesh, manual: Collection[str]) -> Axes:
+    """The axes over which an all-reduce in a manual computation over the named axes sums; () if it does not."""
+    if not has_channel(op) or "use_global_device_ids" not in op.attributes or combiner_of(op.regions[0]) != "add":
+        return ()
+    held = tuple(axis for axis in mesh.all_axes() if axis.name in manual)
+    groups = _ids(groups_of(op), mesh)
+    axes = _axes_of(groups, held, mesh) or ()
+    return axes if groups.shape[1] == size_of(axes) and (groups >= 0).all() else ()
 
 
 def _check_device(held: Axes, mesh: Mesh) -> None:

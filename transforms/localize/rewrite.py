@@ -24,7 +24,6 @@ from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.program import CONTROL_FLOW, MANUAL
 from gspmd.transforms.ir.ragged_call import is_ragged
 from gspmd.transforms.ir.types import TensorType
-from gspmd.transforms.localize.scattered_sum import scatter_sum
 from gspmd.transforms.ops.op_definition import OpDef, definition_of
 from gspmd.transforms.ops.rules import RuleBook
 from gspmd.transforms.parsing.attribute_text import required_text
@@ -176,10 +175,6 @@ class Localizer:
         before = self._of(operand)
         step = read_step(op, self.codec)
         after = step.after
-        if step.kind == "all_slice" and scatter_sum(self.emit, operand, step.dims, self.codec.meshes):
-            op.replace([operand])
-            self.placed[operand] = ShardedType(before.type, after)
-            return
         self._point(op)
         if 0 in before.type.shape:  # nothing to send
             value = self.emit.constant(local_type(before.type, after), "zero")

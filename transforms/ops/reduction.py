@@ -99,7 +99,7 @@ def _reduce_split(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
     emit, count, reducer = op.emit, len(op.info.results), op.rule.combiner
     inits = op.operands[count:]
     if all(is_identity(init, reducer) for init in inits):
-        op.keep()
+        _keep(op)
         return
     neutral, results = _scalars(op, neutral), [op.local_result(i) for i in range(count)]
     starts = inits
@@ -111,6 +111,15 @@ def _reduce_split(op: LocalOp, neutral: Sequence[Fill], axes: Axes) -> None:
         spread = emit.broadcast_scalar(start, result) if result.shape else start
         made.append(emit.op(reducer_operation(reducer), [value, spread], [result]))
     op.replace(made)
+
+
+def _keep(op: LocalOp) -> None:
+    """The same reduction of a shard; of single elements, it is a reshape."""
+    value, result = op.operands[0], op.local_result(0)
+    if len(op.info.results) > 1 or math.prod(value.type.shape) != math.prod(result.shape):
+        op.keep()
+        return
+    op.replace([op.emit.reshape(value, result.shape)])
 
 
 def on_first_shard(op: LocalOp, init: Value, neutral: Value, axes: Axes) -> Value:

@@ -1,4 +1,4 @@
-"""Merge equal operations, and drop unused ones.
+"""Merge equal operations, join reshapes, and drop unused operations.
 
 As in MLIR's `cse`, an operation without side effects is equal to an earlier one in scope with the same name, operands,
 attributes, types and regions. Here, commutative operations may also have their operands in another order. Allocations
@@ -32,6 +32,7 @@ class _Tidier:
     def __init__(self) -> None:
         self._plain = PlainOps()
         self._commuting: dict[str, bool] = {}
+        self._reshaping: dict[str, bool] = {}
 
     def block(self, block: Block, seen: list[_Scope]) -> None:
         """Tidy a block. `seen` are the operations in scope, those of outer blocks first."""
@@ -49,6 +50,8 @@ class _Tidier:
                 inner = [] if op.name == _FUNCTION else scopes
                 for region in op.regions:
                     self.block(region, inner)
+            if plain and self._reshapes(op) and self._join(op):
+                continue
             if plain and not (op.name == CUSTOM_CALL and traits_of_op(op).allocates):
                 self._merge(op, scopes, own)
         left = None if last is None else last.previous
@@ -57,6 +60,24 @@ class _Tidier:
             if left.results and not is_used(left) and self._plain.has(left):
                 left.erase()
             left = before
+
+    def _join(self, op: Operation) -> bool:
+        """Let a reshape read what an earlier one reads; returns whether it is not needed."""
+        value = op.operands[0]
+        while value.op is not None and self._reshapes(value.op):
+            value = value.op.operands[0]
+        op.operands[0] = value
+        if value.type == op.results[0].type:
+            op.replace([value])
+            return True
+        return False
+
+    def _reshapes(self, op: Operation) -> bool:
+        known = self._reshaping.get(op.name)
+        if known is None:
+            traits = traits_of_op(op)
+            known = self._reshaping[op.name] = traits.view and traits.rearranges
+        return known
 
     def _merge(self, op: Operation, scopes: list[_Scope], own: _Scope) -> None:
         """Replace an operation by an equal earlier one, if there is one."""

@@ -492,6 +492,8 @@ class Algebra(Values):
             distributed = self._distributed(monoid, instance, label, size, present, shape)
             if distributed is not None:
                 return distributed
+        if monoid == "add" and (scaled := _scaled(term)) is not None:
+            return self._scaled_sum(scaled, instance, label, size, present, shape)
         if monoid in numbers.IDEMPOTENT and not over and present is None:
             return self.value(term, maps, shape)
         made, there = Summing(self, monoid, label, size, present, shape).of(instance)
@@ -561,6 +563,16 @@ class Algebra(Values):
             parts.append(self._total(monoid, part, label, size))
         return self.elementwise(term.operation, term.element, parts)
 
+    def _scaled_sum(
+        self, scaled: int, instance: Instance, label: Label, size: int, present: IndexMap | None, shape: Shape
+    ) -> SymbolicValue:
+        """The sum of a part that is scaled by constants: scaled afterwards, as means are."""
+        value = SymbolicValue(*instance, shape)
+        parts = [self.part(value, number) for number in range(len(instance.term.parts))]
+        part = parts[scaled] if present is None else self._only("add", present, parts[scaled])
+        parts[scaled] = self._total("add", part, label, size)
+        return self.elementwise(instance.term.operation, instance.term.element, parts)
+
     def linear(self, term: Term, slots: frozenset[int]) -> str:
         """Whether a term is `linear` in the sums over the sets in these slots, `constant`, or neither (`no`)."""
         used = slots & {i for i, kind in enumerate(term.kinds) if kind == SET}
@@ -621,6 +633,15 @@ def _linear_in(name: str, element: str) -> tuple[tuple[int, ...], ...]:
     if element == "i1" or (traits.floats_only and not numbers.is_float(element)):
         return ()
     return traits.linear
+
+
+def _scaled(term: Term) -> int | None:
+    """The part in which a term is linear, if all others are constants and not zero."""
+    for together in _linear_in(str(term.kind), term.element):
+        others = [part for number, part in enumerate(term.parts) if number not in together]
+        if len(together) == 1 and others and all(part.kind == CONSTANT and not is_zero(part) for part in others):
+            return together[0]
+    return None
 
 
 def _linear_operands(name: str, element: str) -> list[int]:

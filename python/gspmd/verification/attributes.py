@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from gspmd.transforms.ir.operations import Block, Operation
+from gspmd.transforms.ir.operations import Block, Operation, Value
+from gspmd.transforms.ir.program import CONSTRAINT
 from gspmd.verification.blocks import ANY
 from gspmd.verification.index_maps import Integers
 from gspmd.verification.not_known import NotKnown
@@ -101,16 +102,25 @@ def notes(op: Operation, names: Mapping[str, str]) -> tuple[tuple[str, str], ...
 
 def reducer(block: Block) -> str | None:
     """The name of the operation that combines two elements in a region, without its dialect; None for other regions."""
-    inside = list(block)
+    inside = [op for op in block if op.name != CONSTRAINT]
     if len(inside) != 2 or len(block.arguments) != 2:
         return None
     op, terminator = inside
-    if set(op.operands) != set(block.arguments) or list(terminator.operands) != op.results:
+    if {*map(_unconstrained, op.operands)} != {*block.arguments}:
+        return None
+    if [*map(_unconstrained, terminator.operands)] != op.results:
         return None
     name = op.name.removeprefix("stablehlo.")
     if op.results[0].type.element == "i1":
         name = OF_BOOLEANS.get(name, name)
     return name if name in MONOIDS else None
+
+
+def _unconstrained(value: Value) -> Value:
+    """The value before sharding constraints, which JAX also writes into reducers."""
+    while value.op is not None and value.op.name == CONSTRAINT:
+        value = value.op.operands[0]
+    return value
 
 
 def replaces(block: Block) -> bool:
