@@ -224,7 +224,7 @@ def _ingested(program: str, call: Operation, boundary: ManualRegion, mesh: Mesh,
     Operation("func.return", made.results, [], {}, call.location).insert(Point(block))
     entry = Operation(FUNCTION, [], [], {"sym_name": ir.StringAttr.get("main", context)}, call.location, [block])
     declare_types(entry.insert(content))
-    Ingest().run(top)
+    Ingest().ingest(top, open_sums=False)  # the body keeps the results that the call has
     main = main_function(top)
     found = next(op for op in main.regions[0] if op.name == MANUAL)
     if order is not None:

@@ -97,7 +97,8 @@ module @a_manual_computation_over_another_order {
         %r = stablehlo.add %p, %q : tensor<i32>
         stablehlo.return %r : tensor<i32>
       }) : (tensor<1xi32>) -> tensor<1xi32>
-      sdy.return %s : tensor<1xi32>
+      %t = stablehlo.abs %s : tensor<1xi32>
+      sdy.return %t : tensor<1xi32>
     } : (tensor<8xi32>) -> tensor<1xi32>
     return %a, %0 : tensor<64xi32>, tensor<1xi32>
   }

@@ -90,6 +90,10 @@ class Ingest(Pass):
     custom_rules: tuple[str, ...] = option((), "sharding rules of custom calls: TARGET=RULE,...")
 
     def run(self, module: Operation) -> None:
+        self.ingest(module)
+
+    def ingest(self, module: Operation, open_sums: bool = True) -> None:
+        """Run the pass; with `open_sums`, sums that manual computations return are taken outside of these."""
         with _in_module(module):
             check_module(module)
             devices = Devices(_module_count(module, _PARTITIONS), self.num_partitions or None)
@@ -113,7 +117,7 @@ class Ingest(Pass):
             if target.orders is not None:
                 rename_devices(found.main, target.mesh)
             if has_manual or leaves_partial(found.main):
-                split_partial(found.main, target)
+                split_partial(found.main, target, open_sums)
             if found.collectives() or found.all(REPLICA, PARTITION):
                 dissolve_lone(found.main, devices.module == 1)
             make_bodies_plain(found.main)

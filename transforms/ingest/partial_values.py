@@ -7,7 +7,9 @@ returns the summands.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+from jaxlib.mlir import ir
 
 from gspmd.dialect.axes import overlap, size_of
 from gspmd.dialect.own_attributes import UNREDUCED
@@ -47,30 +49,37 @@ def leave_partial(function: Operation, index: int, sharding: TensorSharding, tar
     declare_types(function)
 
 
-def split_partial(main: Operation, target: TargetMesh) -> None:
-    """Decompose the partial values at the boundaries of manual computations, and sink decompositions into branches."""
+def split_partial(main: Operation, target: TargetMesh, open_sums: bool) -> None:
+    """Decompose the partial values at the boundaries of manual computations, and sink decompositions into branches.
+
+    With `open_sums`, so are the sums that these return. What the program returns as well keeps its sharding.
+    """
+    last = main.regions[0].terminator
     for op in [op for op in main.walk() if op.name == MANUAL]:
-        _leave_sums_open(op, target)
-        _cross_partial(op, target)
+        sums = _leave_sums_open(op, target) if open_sums else {}
+        returned = {index: sharding for index, sharding in sums.items() if last in op.results[index].users}
+        _cross_partial(op, target, returned)
     _sink_partial(main)
 
 
-def _leave_sums_open(computation: Operation, target: TargetMesh) -> None:
+def _leave_sums_open(computation: Operation, target: TargetMesh) -> dict[int, TensorSharding]:
     """Let a manual computation return summands where it returns their sum or mean over some of its axes.
 
-    Then they are summed where and how it is the cheapest: as a reduce-scatter, or behind a loop.
+    Then they are summed where and how it is the cheapest: as a reduce-scatter, or behind a loop. Returns the shardings
+    of these results, by number.
     """
     outs = list(target.read_list(computation.attributes["out_shardings"]))
     held = read_manual_axes(computation.attributes["manual_axes"])
-    last = computation.regions[0].terminator
+    last, sums = computation.regions[0].terminator, dict[int, TensorSharding]()
     for index, (value, sharding) in enumerate(zip(last.operands, outs, strict=True)):
         sum_ = _sum_behind(value)
         axes = () if sum_ is None else summed_axes(sum_, target.mesh, held)
         if sum_ is not None and axes and not overlap(axes, sharding.used_axes()):
             sum_.replace(sum_.operands)
             open_ = sharding.unreduced + axes
-            outs[index] = dataclasses.replace(sharding, unreduced=sharding.mesh.sorted(open_))
+            outs[index], sums[index] = dataclasses.replace(sharding, unreduced=sharding.mesh.sorted(open_)), sharding
     computation.attributes["out_shardings"] = target.write_list(outs)
+    return sums
 
 
 def _sum_behind(value: Value) -> Operation | None:
@@ -98,10 +107,11 @@ def _scaled(op: Operation) -> Value | None:
     return None
 
 
-def _cross_partial(computation: Operation, target: TargetMesh) -> None:
+def _cross_partial(computation: Operation, target: TargetMesh, sums: Mapping[int, TensorSharding]) -> None:
     """Give partial values that cross the boundary of a manual computation a dimension of summands.
 
     Inside, each device has its summand. A value that is unreduced over axes that are not manual is complete inside.
+    The results in `sums` have a sharding once they are summed, which is a constraint.
     """
     attributes, body = computation.attributes, computation.regions[0]
     held = read_manual_axes(attributes["manual_axes"])
@@ -127,7 +137,8 @@ def _cross_partial(computation: Operation, target: TargetMesh) -> None:
             result, summand = computation.results[index], last.operands[index]
             last.operands[index] = end.reshape(summand, (1, *summand.type.shape))
             result.type = result.type.of_shape((count, *result.type.shape))
-            _sum_instead(result, _builder(computation, Point.after(computation)))
+            wanted = target.write(sums[index]) if index in sums else None
+            _sum_instead(result, _builder(computation, Point.after(computation)), wanted)
     attributes["in_shardings"], attributes["out_shardings"] = target.write_list(ins), target.write_list(outs)
 
 
@@ -167,10 +178,12 @@ def _sink_partial(main: Operation) -> None:
         result.type = type_
 
 
-def _sum_instead(value: Value, build: Builder) -> None:
-    """Replace summands by their sum for all users."""
-    whole = summed(build, value)
-    value.replace_all_uses_with(whole, [whole.op])
+def _sum_instead(value: Value, build: Builder, wanted: ir.Attribute | None = None) -> None:
+    """Replace summands by their sum for all users, with a constraint to a sharding if one is given."""
+    sum_ = whole = summed(build, value)
+    if wanted is not None:
+        whole = build.op(CONSTRAINT, [sum_], [sum_.type], sharding=wanted)
+    value.replace_all_uses_with(whole, [sum_.op])
 
 
 def is_left_partial(said: OpAnnotation, type_: TensorType, target: TargetMesh) -> bool:

@@ -55,6 +55,7 @@ class _ModuleReader:
         self._types = types
         self._bodies = bodies
         self._values: dict[ir.Value, Value] = {}
+        self._scratch: ir.Module | None = None
 
     def operation(self, op: ir.Operation) -> Operation:
         values, read = self._values, self._types.read
@@ -69,13 +70,34 @@ class _ModuleReader:
         try:
             made.attributes = dict(op.attributes.items())
         except TypeError:
-            made.attributes = _one_by_one(op)
+            made.attributes = self._one_by_one(op)
             made.source = op
         if results:
             values.update(zip(results, made.results, strict=True))
         if len(op.regions):
             self._regions(op, made)
         return made
+
+    def _one_by_one(self, op: ir.Operation) -> dict[str, Attribute]:
+        """Attributes, of which the bindings may not support all."""
+        found: dict[str, Attribute] = {}
+        for name in op.attributes:
+            try:
+                found[name] = op.attributes[name]
+            except TypeError:
+                found[name] = UnreadableAttributes(self._text(op).partition(" = ")[2])
+        return found
+
+    def _text(self, op: ir.Operation) -> str:
+        """An operation as text; constants apart from their function, all of whose values would be numbered."""
+        if len(op.operands) or len(op.regions):
+            return str(op)
+        if self._scratch is None:
+            self._scratch = ir.Module.create(op.location)
+        copy = op.clone(ir.InsertionPoint(self._scratch.body)).operation
+        text = str(copy)
+        copy.erase()
+        return text
 
     def _regions(self, op: ir.Operation, made: Operation) -> None:
         for region in op.regions:
@@ -124,19 +146,6 @@ class _ModuleReader:
             last = op
         made.last = last
         return made
-
-
-def _one_by_one(op: ir.Operation) -> dict[str, Attribute]:
-    """Attributes, of which the bindings may not support all."""
-    found: dict[str, Attribute] = {}
-    for name in op.attributes:
-        try:
-            found[name] = op.attributes[name]
-        except TypeError:
-            # Printed within a function, all of its values would be numbered.
-            alone = op if len(op.operands) or len(op.regions) else op.clone(ip=False)
-            found[name] = UnreadableAttributes(str(alone).partition(" = ")[2])
-    return found
 
 
 def _nothing(owner: Operation) -> Block:
