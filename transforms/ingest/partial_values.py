@@ -27,6 +27,7 @@ from gspmd.transforms.ir.reducers import is_constant, is_zero
 from gspmd.transforms.ir.types import TensorType
 from gspmd.transforms.ir.user_collectives import summed_axes
 from gspmd.transforms.ops import traits_of_op
+from gspmd.transforms.parsing.mlir import located
 
 
 def enter_partial(function: Operation, index: int, sharding: TensorSharding) -> None:
@@ -73,8 +74,11 @@ def _leave_sums_open(computation: Operation, target: TargetMesh) -> dict[int, Te
     last, sums = computation.regions[0].terminator, dict[int, TensorSharding]()
     for index, (value, sharding) in enumerate(zip(last.operands, outs, strict=True)):
         sum_ = _sum_behind(value)
-        axes = () if sum_ is None else summed_axes(sum_, target.mesh, held)
-        if sum_ is not None and axes and not overlap(axes, sharding.used_axes()):
+        if sum_ is None:
+            continue
+        with located(sum_):
+            axes = summed_axes(sum_, target.mesh, held)
+        if axes and not overlap(axes, sharding.used_axes()):
             sum_.replace(sum_.operands)
             open_ = sharding.unreduced + axes
             outs[index], sums[index] = dataclasses.replace(sharding, unreduced=sharding.mesh.sorted(open_)), sharding
