@@ -84,7 +84,7 @@ class PriceBook:
         rows, columns = routed.position[sources], routed.position[targets]
         found: Floats = self._known[key].take(rows, axis=0).take(columns, axis=1)
         even = self._routes.even(table, type_.shape)
-        if even.all() or (even[sources].all() and even[targets].all()):
+        if even[sources].all() and even[targets].all():
             return found
         # Between two even placements, routes stay among these.
         rows, columns = np.flatnonzero(even[sources]), np.flatnonzero(even[targets])
