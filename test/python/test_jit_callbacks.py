@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -307,3 +308,25 @@ def test_a_function_that_inspects_shardings_is_told_what_values_have() -> None:
         np.testing.assert_array_equal(jitted(x)[0], x)
         assert sorted(str(each.spec) for each in found) == sorted(map(str, (P("x"), P(), P("x"), P(None, "x"), P())))
     assert all(each.mesh == mesh for each in found)
+
+
+def test_devices_may_wait_for_each_other_in_python_beside_collectives() -> None:
+    over = AbstractMesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+
+    def waiting(part: Any) -> Any:
+        all_here = threading.Barrier(8, timeout=20)
+
+        def wait(part: np.ndarray) -> np.ndarray:
+            all_here.wait()
+            return np.asarray(part) + 1
+
+        return io_callback(wait, jax.ShapeDtypeStruct(part.shape, part.dtype), part)
+
+    def function(x: Any) -> Any:
+        met = jax.shard_map(waiting, mesh=over, in_specs=P("x", "y"), out_specs=P("x", "y"), check_vma=False)
+        return [(met(x * scale), met(x).T @ (x + scale)) for scale in range(8)]
+
+    x = np.sin(np.arange(128 * 128, dtype=np.float32)).reshape(128, 128)  # XLA runs small arrays in order anyway
+    for scale, (called, product) in enumerate(split(function)(x)):
+        np.testing.assert_array_equal(called, x * scale + 1)
+        np.testing.assert_allclose(product, (x + 1).T @ (x + scale), rtol=1e-4)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from gspmd.transforms.ir.modules import main_function
 from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.passes import Pass, option
 from gspmd.transforms.preconditions import ONE_MAIN
@@ -29,4 +28,4 @@ class LegalizeForXla(Pass):
     platform: str = option("", "JAX platform whose compiler gets the program, such as cpu; empty for any")
 
     def run(self, module: Operation) -> None:
-        repair(main_function(module), self.platform)
+        repair(module, self.platform)

@@ -10,7 +10,8 @@ Programs with manual computations go through Shardy in XLA, and what goes there 
 cannot write `mulhi`, which XLA for CPUs also refuses beside a change of layout, nor random bits that are converted to
 signed integers or floating-point numbers: it takes these for the unsigned ones they are made from.
 
-What it lacks of the collectives that users write is in `collectives.py`.
+What it lacks of the collectives that users write is in `collectives.py`, and in which order callbacks and collectives
+run in `callback_order.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.modules import context_of
 from gspmd.transforms.ir.operations import Operation, Point, Value
 from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.repairs.callback_order import put_in_order
 from gspmd.transforms.repairs.collectives import replace_missing
 from gspmd.transforms.repairs.initial_values import REDUCE, count_once
 
@@ -38,6 +40,8 @@ def repair(root: Operation, platform: str = "") -> None:
         if not only or platform in ("", only):
             build.location, build.point = op.location, Point.at(op)
             rewrite(build, op)
+    if platform in ("", "cpu"):
+        put_in_order(root)
 
 
 def _keep_dims_in_order(build: Builder, op: Operation) -> None:
