@@ -70,8 +70,6 @@ _NOTES = {
     "Llama, tensor 2, tensor-sequence 2": "one device, where nothing is partitioned, has a loss of 5.80529 after a "
     "step, as gspmd.jit has; jax.jit has 5.84214 with Shardy and with GSPMD. The fault in XLA has not been "
     "searched for",
-    "flash attention, 8 CPU devices": "JAX's interpreter of TPUs makes devices wait for each other in Python; with "
-    "gspmd.jit, the process was aborted or ran out of time, for an unknown reason",
 }
 
 
