@@ -30,6 +30,22 @@ func.func public @main() -> (tensor<16xi32> {said('[{"x"}]')}) {{
   %0 = stablehlo.iota dim = 0 : tensor<16xi32>
   return %0 : tensor<16xi32>
 }}"""
+LOOK_UP = f"""{MESH}
+func.func public @main(%table: tensor<64x4xf32> {said('[{"x"}, {}]')}, %at: tensor<8x1xi32> {said('[{"y"}, {}]')})
+    -> (tensor<8x4xf32> {said('[{"y"}, {}]')}) {{
+  %0 = "stablehlo.gather"(%table, %at) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}}>
+    : (tensor<64x4xf32>, tensor<8x1xi32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}}"""
+UPDATE = f"""{MESH}
+func.func public @main(%cache: tensor<64x4xf32> {said('[{"x"}, {}]')}, %row: tensor<1x4xf32>, %at: tensor<i32>)
+    -> (tensor<64x4xf32> {said('[{"x"}, {}]')}) {{
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0 = stablehlo.dynamic_update_slice %cache, %row, %at, %zero
+    : (tensor<64x4xf32>, tensor<1x4xf32>, tensor<i32>, tensor<i32>) -> tensor<64x4xf32>
+  return %0 : tensor<64x4xf32>
+}}"""
 BEGUN = f"""{MESH}
 func.func public @main(%a: tensor<16x4xf32> {said('[{"x"}, {}]')}, %b: tensor<f32> {said("[]")})
     -> (tensor<4xf32> {said("[{}]")}) {{
@@ -87,7 +103,7 @@ def test_all_compute_the_same_and_are_counted_alike() -> None:
     assert "the traffic of every line is the same for all" in opinion_lines(found)
 
 
-@pytest.mark.parametrize("text", [SWAPPED, COUNTED])
+@pytest.mark.parametrize("text", [SWAPPED, COUNTED, LOOK_UP])
 def test_what_all_have_made_is_proved(text: str) -> None:
     found = gspmd.compare(text, verify=True, run=False)
     for opinion in found.opinions:
@@ -107,6 +123,15 @@ def test_a_peer_that_is_wrong_is_refuted() -> None:
         assert opinion.results is not None
         assert not opinion.results.passed
     assert any("XLA GSPMD: refuted: result 0" in line for line in opinion_lines(found))
+
+
+def test_an_update_that_is_lost_is_refuted() -> None:
+    # An index out of range is moved into it; XLA's devices update nothing then.
+    found = gspmd.compare(UPDATE, verify=True, run=False)
+    assert found.ours.verification
+    for opinion in found.opinions[1:]:
+        assert opinion.verification is not None
+        assert opinion.verification.verdict is gspmd.Verdict.REFUTED
 
 
 def test_lines_that_differ_have_the_cause_of_ours() -> None:

@@ -526,6 +526,18 @@ def _factored(mask: IndexMap) -> list[IndexMap]:
     return [mask]
 
 
+def in_turn(low: IndexMap, high: IndexMap, along: Label) -> bool:
+    """Whether ranges follow one another along a label, without a common integer, wherever they matter."""
+    labels = tuple(sorted({*low.labels, *high.labels, along}))
+    first, last = (
+        np.moveaxis(each, labels.index(along), -1)
+        for each in np.broadcast_arrays(low.spread(labels), high.spread(labels))
+    )
+    before = np.maximum.accumulate(np.where(first == ANY, ANY, last), axis=-1)[..., :-1]
+    later = first[..., 1:]
+    return bool(((later == ANY) | (before == ANY) | (later > before)).all())
+
+
 def joined(given: Sequence[IndexMap]) -> dict[IndexMap, IndexMap]:
     """Merge maps that differ only where one of them is ANY: the merged map of each that has one."""
     groups: list[tuple[IndexMap, list[IndexMap]]] = []

@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 
 from gspmd.transforms.ops import traits_of
-from gspmd.verification import numbers
 from gspmd.verification.algebra import ORDERED, PIECE, PIECES
 from gspmd.verification.conditions import Conditions
+from gspmd.verification.index_maps import TooLarge
 from gspmd.verification.terms import CHOICE, INDEX, SUM, TUPLE, Instance
 from gspmd.verification.values import SymbolicValue
 
-_SELECT, _EQUAL = "stablehlo.select", ("stablehlo.compare", "EQ")
+_SELECT = "stablehlo.select"
 _OF_BITS = (ORDERED, PIECE, PIECES)
 _Known = dict[Instance, SymbolicValue]
+_MAX_COMPUTED = 1000  # values; where it helps, it takes some tens
 
 
 def renewed(algebra: Conditions, value: SymbolicValue) -> SymbolicValue:
@@ -33,9 +34,13 @@ class _Renewal:
         self._algebra = algebra
         self._given = given
         self._made = dict(given)
+        self._left = _MAX_COMPUTED
 
     def of(self, value: SymbolicValue) -> SymbolicValue:
         if value.instance not in self._made:
+            self._left -= 1
+            if self._left < 0:
+                raise TooLarge
             self._made[value.instance] = self._computed(value)
         return dataclasses.replace(self._made[value.instance], shape=value.shape)
 
@@ -47,6 +52,8 @@ class _Renewal:
             return self._summed(value)
         if term.kind == _SELECT:
             return self._selected(value)
+        if (ends := algebra.ends(value)) is not None:
+            return algebra.within(self.of(ends[0]), *ends[1:])
         parts = [self.of(algebra.part(value, number)) for number in range(len(term.parts))]
         if term.kind == CHOICE:
             leaves = [part.instance for part in parts]
@@ -63,10 +70,9 @@ class _Renewal:
         condition, yes, no = (algebra.part(value, number) for number in range(3))
         condition, given = self.of(condition), dict[Instance, SymbolicValue]()
         for each in algebra.conjuncts(condition):
-            if each.term.operation[:2] == _EQUAL and numbers.bits_of(each.term.parts[0].element):
-                index, number = algebra.part(each, 0), algebra.part(each, 1)
-                if algebra.known(number) is not None:
-                    given[index.instance] = number
+            ends = algebra.ends(each)
+            if ends is not None and ends[1] is ends[2]:
+                given[ends[0].instance] = algebra.number(ends[1], ends[0].element, each.shape)
         there = _Renewal(algebra, self._given | given) if given else self
         return algebra.elementwise(value.term.operation, value.element, [condition, there.of(yes), self.of(no)])
 

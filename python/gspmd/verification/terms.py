@@ -42,6 +42,9 @@ Ref: TypeAlias = "int | IndexMap | BoundSlot"
 
 CONSTANT, ARGUMENT, INTEGER = "constant", "argument", "integer"
 SUM, CHOICE, SHARE = "sum", "choice", "share"
+RANGE = "range"
+"""Whether an integer is in a range, whose ends are the slots of the operation and belong to it."""
+
 ADD = "stablehlo.add"
 TUPLE = ("tuple",)
 ANY_ONE, NOTHING = "any one", "nothing"

@@ -19,7 +19,20 @@ from gspmd.verification.blocks import ANY
 from gspmd.verification.computing import Computing
 from gspmd.verification.index_maps import IndexMap, Integers, Label, bound, set_numbers
 from gspmd.verification.not_known import NotKnown
-from gspmd.verification.terms import ANY_ONE, ARGUMENT, CHOICE, CONSTANT, INTEGER, NOTHING, SUM, BoundSlot, Opaque, Term
+from gspmd.verification.ranges import limits_of_type
+from gspmd.verification.terms import (
+    ANY_ONE,
+    ARGUMENT,
+    CHOICE,
+    CONSTANT,
+    INTEGER,
+    NOTHING,
+    RANGE,
+    SUM,
+    BoundSlot,
+    Opaque,
+    Term,
+)
 
 Numbers = npt.NDArray[Any]
 Read = Callable[[int, str, Integers], Numbers]
@@ -92,6 +105,8 @@ class Witness:
             return self._choice(term, rows, places)
         if kind == SUM:
             return self._sum(term, rows, places)
+        if kind == RANGE:
+            return self._range(term, rows, places)
         if (known := self._opaque.get(term.operation)) is not None:
             return self._of_whole_operands(term, known, rows, places)
         parts = [
@@ -152,6 +167,15 @@ class Witness:
                 found[here] = values
         assert found is not None
         return found
+
+    def _range(self, term: Term, rows: Integers, places: Places) -> Numbers:
+        (part,), (refs,) = term.parts, term.refs
+        values = self.values(part, self._bound(refs, rows, places), places)
+        if part.element == "ui64" and (values < 0).any():
+            raise Uninterpreted  # these are stored as negative ones
+        low, high = (_defined(self._ref(ref, rows, places)) for ref in term.own)
+        least, most = limits_of_type(part.element)
+        return np.asarray(((low <= values) | (low == least)) & ((values <= high) | (high == most)), np.int64)
 
     def _sum(self, term: Term, rows: Integers, places: Places) -> Numbers:
         sets = [self._ref(ref, rows, places) for ref in term.own]
