@@ -84,8 +84,8 @@ class Comparer:
             swapped.update({n: theirs[n] for n in group if n in theirs})
             first = min(group, key=self._graph.order)
             extra = self._bytes(swapped) - self.our_bytes
-            texts = (_text(completion.get(first)) for completion in (self.ours, theirs))
-            regions.append(Region(tuple(sorted(group, key=str)), *texts, self._graph.place(first), extra))
+            by_us, by_peer = (_text(completion.get(first)) for completion in (self.ours, theirs))
+            regions.append(Region(tuple(sorted(group, key=str)), by_us, by_peer, self._graph.place(first), extra))
         mine = {n: s for n, s in self.ours.items() if n not in self._graph.slots}
         their_bytes = self._bytes({**mine, **{n: s for n, s in theirs.items() if n in self._graph.slots}})
         return Comparison(peer, len(names), len(differing), tuple(regions), self.our_bytes, their_bytes)

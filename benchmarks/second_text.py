@@ -64,9 +64,9 @@ def program(sizes: Sizes) -> Program:
     def step(state: Tree, tokens: Array) -> tuple[Tree, dict[str, Array]]:
         value, gradient = jax.value_and_grad(lambda params: _loss(sizes, params, tokens))(state["params"])
         params, treedef = jax.tree.flatten(state["params"])
-        beside = [treedef.flatten_up_to(tree) for tree in (gradient, state["moments"])]
-        updated = [_adafactor(*each) for each in zip(params, *beside, strict=True)]
-        moved, moments = (treedef.unflatten(part) for part in zip(*updated, strict=True))
+        old = jax.tree.leaves(state["moments"], is_leaf=lambda each: isinstance(each, tuple))
+        updated = [_adafactor(*each) for each in zip(params, jax.tree.leaves(gradient), old, strict=True)]
+        moved, moments = (jax.tree.unflatten(treedef, part) for part in zip(*updated, strict=True))
         return {"params": moved, "moments": moments, "step": state["step"] + 1}, {"loss": value}
 
     def batch(index: int) -> np.ndarray:
@@ -107,7 +107,8 @@ def _init(sizes: Sizes) -> Tree:
         vector = len(shape) == 1 or shape == (sizes.layers, sizes.model)
         return jnp.ones(shape) if vector else jax.random.normal(key, shape) / math.sqrt(sizes.model)
 
-    return treedef.unflatten([weight(key, shape) for key, (shape, _) in zip(keys, entries, strict=True)])
+    weights = [weight(key, shape) for key, (shape, _) in zip(keys, entries, strict=True)]
+    return jax.tree.unflatten(treedef, weights)
 
 
 def _loss(sizes: Sizes, params: Tree, tokens: Array) -> Array:

@@ -31,7 +31,7 @@ sys.path[:0] = [str(_ROOT / "test"), str(_ROOT / "docs")]
 import models  # noqa: E402
 import operation_cases  # noqa: E402
 import paper_cell  # noqa: E402
-import paper_table  # noqa: E402
+import paper_rows  # noqa: E402
 import search_cases  # noqa: E402
 from proof.enumeration import sample  # noqa: E402
 from proof.graphs import Graph  # noqa: E402
@@ -113,7 +113,7 @@ def _devices() -> list[tuple[str, ...]]:
 
 def _large() -> list[tuple[str, ...]]:
     """The rows of the paper's table, and a training step of Llama 3 405B on 2,048 devices."""
-    rows = {name: paper_table.ROWS[name] for name in paper_table.TABLE_2}
+    rows = {name: paper_rows.ROWS[name] for name in paper_rows.TABLE_2}
     programs = {name: (paper_cell.program(row, remat=True), {"x": row.x, "y": row.y}) for name, row in rows.items()}
     for name, recipe in (("2-D", search_cases.TWO_D), ("Megatron", search_cases.MEGATRON)):
         llama = Llama(layers=126, model=16384, heads=128, groups=8, hidden=53248, batch=2048, length=4096)
