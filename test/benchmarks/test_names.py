@@ -1,4 +1,4 @@
-"""Most benchmarks are called by no test: the names, attributes and arguments that they use have to be those of today."""
+"""Most benchmarks are called by no test: the names, attributes and arguments in them have to be those of today."""
 
 from __future__ import annotations
 
