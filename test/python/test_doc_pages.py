@@ -19,7 +19,14 @@ from gspmd.transforms.optimize import PASSES as COLLECTIVE_PASSES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-_NEEDED = {"extending.md": "jaxlib", "first_steps.md": "jax", "jax.md": "orbax", "migrating.md": "jax"}
+_NEEDED = {"jax.md": "orbax"} | dict.fromkeys(
+    [
+        f"{name}.md"
+        for name in ("extending", "first_steps", "kernels", "migrating", "search", "suggest", "transformer", "verify")
+    ],
+    "jax",
+)
+_EXCERPTS = {"command_line", "ecosystem", "errors", "multihost", "report"}  # need files, processes or packages
 _ELSEWHERE = {"coverage", "errors", "pass_table"}  # what is generated and compared in the tests of its source
 _LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#([^)\s]+))?\)")
 _TITLE = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -46,6 +53,11 @@ def test_a_page_runs(page: str, tmp_path: Path) -> None:
     command = [sys.executable, str(tmp_path / "page.py")]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert finished.returncode == 0, finished.stderr
+
+
+def test_every_page_with_python_runs_or_is_an_excerpt() -> None:
+    pages = {page.name for page in DOCS.rglob("*.md") if "```python" in page.read_text(encoding="utf-8")}
+    assert pages == {*_NEEDED, *(f"{name}.md" for name in _EXCERPTS)}
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - _ELSEWHERE))
