@@ -34,11 +34,12 @@ def refuting(
 ) -> WrongElement | None:
     """An element that differs from the promised one for some arguments; None if a few tries find none."""
     rng = random.Random(0)
-    for number, at in enumerate([differs.place, *({} for _ in range(_TRIES))]):
+    for number in range(_TRIES):
+        at = differs.place if number < _TRIES // 2 else {}
         place = _completed(devices, promised, at, rng, known=bool(at))
         if any(_at(mask, place) != 1 for mask in (*promised.valid, *found.valid)):
             continue
-        read, pair = functools.partial(drawn, number % 2), (promised, found)
+        read, pair = functools.partial(drawn, number), (promised, found)
         try:
             first = [_numbers(algebra, Witness(read, algebra.terms.opaque, computing, False), v, place) for v in pair]
             if not differ(*first).any():
