@@ -142,7 +142,18 @@ func.func @main(%a: tensor<7x4xf32> SHARDED, %b: tensor<3x4x5xf32>, %g: tensor<3
   return %0 : tensor<7x5xf32>
 }
 """.replace("SHARDED", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}')
+INDEX = """
+sdy.mesh @mesh = <["x"=2, "y"=2]>
+func.func @main(%a: tensor<8xf32>, %i: tensor<1x1xi32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> tensor<1xf32> {
+  %0 = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}>
+    : (tensor<8xf32>, tensor<1x1xi32>) -> tensor<1xf32>
+  return %0 : tensor<1xf32>
+}
+"""
 CASES = {
+    "index": (INDEX, ("[[0, 2], [1, 3]]", "[[0, 1], [2, 3]]"), ("[0:1,", "[1:2,")),  # padding as an index
     "windows": (
         WINDOWS,
         ("dense<2> : tensor<1x5xi32>", "dense<1> : tensor<1x5xi32>"),

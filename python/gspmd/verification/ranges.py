@@ -7,6 +7,7 @@ another range. So all such conditions become ranges of the index of the given pr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,8 +60,9 @@ class Ranges(Algebra):
         """Whether integers are within ranges, with their ends; an end beyond all integers of the type is no end."""
         key = (value.instance, value.shape, low, high)
         if key not in self._within:
-            self._within[key] = self._made_within(value, low, high)
-        return self._within[key]
+            self._within[key] = self._made_within(dataclasses.replace(value, valid=()), low, high)
+        made = self._within[key]
+        return self.of(made.instance, made.shape, [*made.valid, *value.valid])
 
     def _made_within(self, value: SymbolicValue, low: IndexMap, high: IndexMap) -> SymbolicValue:
         shape, known = value.shape, self.known(value)
