@@ -103,12 +103,27 @@ def _xla(case: Case, expected: list[Array], use_shardy: bool) -> tuple[list[Tran
 
 def shardy_passes(case: Case, expected: list[Array]) -> tuple[list[Transfer], str]:
     """Shardy's own passes, down to the program of a device."""
+    from gspmd.runtime import executable as runtime
+
+    module, sent = _by_shardys_passes(case)
+    return sent, judged(case, runtime.compile(module), expected)
+
+
+def verified_shardy_passes(case: Case, expected: list[Array]) -> tuple[str, str]:
+    """What the verifier says of the program of a device that Shardy's own passes make; and "" if it is right."""
+    import gspmd
+    from gspmd.runtime import executable as runtime
+
+    module, _ = _by_shardys_passes(case)
+    return gspmd.verify(case.text(), module).verdict.value, judged(case, runtime.compile(module), expected)
+
+
+def _by_shardys_passes(case: Case) -> tuple[Any, list[Transfer]]:
     from jaxlib.mlir.passmanager import PassManager as MlirPassManager
     from shardy import PIPELINES
     from traffic import of_stablehlo
 
     from gspmd.pass_manager import PassManager
-    from gspmd.runtime import executable as runtime
     from gspmd.transforms.ir.signature import write_signature
     from gspmd.transforms.ir.writing import in_memory
     from gspmd.transforms.parsing.mlir import new_context, parse_module
@@ -123,7 +138,7 @@ def shardy_passes(case: Case, expected: list[Array]) -> tuple[list[Transfer], st
         write_signature(top, signature)
         for op in top.walk():  # what its passes leave on operations, XLA would take for its own
             op.attributes.pop("sdy.sharding", None)
-    return sent, judged(case, runtime.compile(module), expected)
+    return module, sent
 
 
 def _check_shards(hlo: str, signature: Any) -> None:

@@ -8,7 +8,7 @@ Programs are the models of `models.py`, the rows of the paper's table and a step
 `test/fuzz.py` draws, and single operations in all ways to split them (test/proof). A faulty program is right if it
 computes the same on virtual devices; one that is proved and is not right is a wrong yes, and ends the run with exit
 code 1. One that is refuted is run on several arguments, and is printed if they show no difference. The peers, XLA GSPMD
-and XLA with Shardy, get the models and the operations of `operation_cases.py`.
+and XLA with Shardy, get the models and the operations of `operation_cases.py`; Shardy's own passes get the latter.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ sys.path[:0] = [str(_ROOT / "test"), str(_ROOT / "docs")]
 
 import models  # noqa: E402
 import operation_cases  # noqa: E402
+import operations  # noqa: E402
 import paper_cell  # noqa: E402
 import paper_rows  # noqa: E402
 import search_cases  # noqa: E402
@@ -146,8 +147,27 @@ def _peers() -> tuple[list[tuple[str, ...]], int]:
                 tallies.update(["programs", said, f"{said}, {run}"])
                 if said != "proved" or run == "wrong":
                     print(f"{peer}, {name}: {said}, {run}", flush=True)
+    counts["Shardy's passes"] = _shardy_passes()
     rows = [(name, *(str(tallies[column]) for column in _COLUMNS)) for name, tallies in counts.items()]
     return rows, sum(tallies["proved, wrong"] for tallies in counts.values())
+
+
+def _shardy_passes() -> collections.Counter[str]:
+    """The same for single operations, down to the program of a device by the passes of Shardy alone."""
+    tallies = collections.Counter[str]()
+    worker = Worker()
+    for case in operation_cases.CASES:
+        try:
+            expected = worker.call(operations.expected_of, case)
+            said, is_wrong = worker.call(operations.verified_shardy_passes, case, expected)
+        except Exception:  # noqa: BLE001 - whatever these raise, or that they end the process
+            said, is_wrong = "refused", None
+        run = "not run" if is_wrong is None else is_wrong or "right"
+        tallies.update(["programs", said, f"{said}, {run}"])
+        if said != "proved" or run == "wrong":
+            print(f"Shardy's passes, {case.name}: {said}, {run}", flush=True)
+    worker.stop()
+    return tallies
 
 
 def _answer(worker: Worker, question: Any, task: Task, peer: str) -> Any:
