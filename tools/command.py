@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from gspmd.dialect.errors import Error, InputError, InternalError, UsageError, r
 from gspmd.tools.diagnostics import print_error, print_note, print_traceback
 from gspmd.tools.exit_codes import EXIT_DONE, EXIT_FAILURE, EXIT_INTERNAL, EXIT_INTERRUPTED, exit_code
 from gspmd.tools.help_text import ParagraphHelp, exit_code_help
+from gspmd.tools.presentation import discard
 
 _LONGEST_S = 1e8  # three years: the longest wait that timers support
 _COMPLAINTS = {
@@ -92,7 +92,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        _close_stdout()
+        discard(sys.stdout)
         return EXIT_DONE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -106,7 +106,7 @@ def run_command(program: str, main: Callable[[], int], debug: bool) -> int:
     except OSError as error:
         reason = reason_of(error).lower()
         if error.filename is None:  # no file name: stdout, on a full disk
-            _close_stdout()
+            discard(sys.stdout)
             print_error(program, InputError(f"cannot write to stdout: {reason}", code=Code.CANNOT_WRITE))
         else:
             print_error(program, InputError(f"cannot access '{os.fsdecode(error.filename)}': {reason}"))
@@ -151,9 +151,3 @@ def _open_standard_streams() -> None:
             os.dup2(null, number)
             os.close(null)
         setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - open as long as the process
-
-
-def _close_stdout() -> None:
-    """Keep the interpreter from reporting a closed stdout at exit."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

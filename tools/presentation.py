@@ -83,8 +83,16 @@ def chosen(words: Sequence[str], json_is_free: bool = False) -> Presentation:
 
 def tell(text: str) -> None:
     """Write lines to stderr. If that fails they are lost, and the exit code does not change."""
-    with contextlib.suppress(OSError):
+    try:
         print(text, file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Drop what a stream did not take: the interpreter would try to write it at exit, and fail with another code."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def add_arguments(parser: argparse.ArgumentParser, json_is_free: bool, verbosity: bool = True) -> None:
