@@ -16,6 +16,7 @@ from gspmd.transforms.emit.builder import Builder
 from gspmd.transforms.ir.callbacks import is_callback
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.modules import context_of, function_block, main_function
+from gspmd.transforms.ir.op_info import has_side_effect
 from gspmd.transforms.ir.operations import Block, Operation, Point, Value
 from gspmd.transforms.ir.types import TensorType
 
@@ -25,11 +26,16 @@ _NO_DEVICE = (1 << 32) - 1
 
 def put_in_order(module: Operation) -> None:
     """Let the collectives and the callbacks of a module run in the order of the program, in place."""
-    if any(map(is_callback, module.walk())) and any(map(is_collective, module.walk())):
+    if any(map(_may_wait, module.walk())) and any(map(is_collective, module.walk())):
         _inline_calls(main_function(module))
         for op in (module, *module.walk()):
             for block in op.regions:
                 _chain(block)
+
+
+def _may_wait(op: Operation) -> bool:
+    """Whether an operation is a callback with effects. Others do not wait, and are not called if they are not used."""
+    return is_callback(op) and has_side_effect(op.attributes)
 
 
 def _inline_calls(function: Operation) -> None:
@@ -47,7 +53,7 @@ def _chain(block: Block) -> None:
     """Let each operation that waits, or contains one that does, depend on the one before it."""
     before = None
     for op in block:
-        if any(is_callback(each) or is_collective(each) for each in (op, *op.walk())):
+        if any(_may_wait(each) or is_collective(each) for each in (op, *op.walk())):
             if before is not None:
                 _run_after(op, before)
             if _smallest(op.results) is not None:  # otherwise nothing can depend on it
