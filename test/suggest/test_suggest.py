@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,9 @@ def traced(path: Path, specs: tuple[Any, ...], *shapes: tuple[int, ...]) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)  # such files are written again within a second
+        spec.loader.exec_module(module)
     values = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in shapes]
     return gspmd.jit(module.f, mesh=MESH, in_shardings=specs, target=TARGET).lower(*values)
 
