@@ -90,9 +90,7 @@ class _Drawn:
             return index[:, 0] + self.least
 
         def of(each: IndexMap, device: int) -> Numbers:
-            labels = {digit(0): device}
-            table = np.moveaxis(each.spread([digit(0), dim(0)]), 0, 0) if each.labels else np.array([[each.value]])
-            return np.broadcast_to(table[labels[digit(0)] % table.shape[0]], self.all.shape[1:])
+            return np.broadcast_to(each.spread([digit(0), dim(0)]), self.all.shape)[device]
 
         rows = [
             np.stack([of(each, device) for each in value.maps], axis=-1)

@@ -59,14 +59,9 @@ def split_partial(main: Operation, target: TargetMesh, open_sums: bool) -> None:
     for op in [op for op in main.walk() if op.name == MANUAL]:
         sums = _leave_sums_open(op, target) if open_sums else {}
         _cross_partial(
-            op, target, {each: s for each, s in sums.items() if last in op.results[each].users and _binds(s)}
+            op, target, {each: s for each, s in sums.items() if last in op.results[each].users and s.says_something()}
         )
     _sink_partial(main)
-
-
-def _binds(sharding: TensorSharding) -> bool:
-    """Whether a sharding says anything: not all of its dimensions are open and whole."""
-    return any(dim.axes or not dim.is_open for dim in sharding.dims)
 
 
 def _leave_sums_open(computation: Operation, target: TargetMesh) -> dict[int, TensorSharding]:

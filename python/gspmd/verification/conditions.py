@@ -15,7 +15,7 @@ import numpy as np
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import BITCAST
 from gspmd.verification.blocks import ANY
-from gspmd.verification.index_maps import IndexMap, counted, dim, integer_map, pointwise, pointwise_known
+from gspmd.verification.index_maps import IndexMap, counted, dim, integer_map, pointwise, pointwise_known, takes
 from gspmd.verification.numbers import is_float
 from gspmd.verification.ordered import as_ordered, from_ordered
 from gspmd.verification.ranges import NOT, Ranges, is_exact
@@ -157,20 +157,22 @@ class Conditions(Ranges):
         value, low, high = found
         if value.term.kind == _SELECT and all(self._is_implied(e, others) for e in self.conjuncts(self.part(value, 0))):
             return self._given(self.within(self.part(value, 1), low, high), others)
-        part, offset = self._shifted(value) or (value, index_maps.constant(0))
-        for bound in filter(None, map(self.ends, others)):
-            if part is value or bound[0].instance != part.instance or not all(map(is_exact, (offset, *bound[1:]))):
+        if (shifted := self._shifted(value)) is None:
+            return condition
+        part, offset = shifted
+        for integer, *bounds in filter(None, map(self.ends, others)):
+            if integer.instance != part.instance or not all(map(is_exact, (offset, *bounds))):
                 continue
-            least, most = (pointwise_known(np.add, end, offset) for end in bound[1:])
+            least, most = (pointwise_known(np.add, end, offset) for end in bounds)
             if _is_inside(least, most, numbers.range_of_type(value.element)):
-                met = pointwise(_tighter(np.maximum), low, least), pointwise(_tighter(np.minimum), high, most)
+                met = _tightened(low, high, least, most)
                 return self.within(part, *(pointwise_known(np.subtract, end, offset) for end in met))
         return condition
 
     def _intersection(self, ranges: Sequence[SymbolicValue]) -> SymbolicValue:
         (value, low, high), *others = (found for each in ranges if (found := self.ends(each)) is not None)
         for _, least, most in others:
-            low, high = pointwise(_tighter(np.maximum), low, least), pointwise(_tighter(np.minimum), high, most)
+            low, high = _tightened(low, high, least, most)
         return self.within(value, low, high)
 
     # ---- selections ----
@@ -275,12 +277,7 @@ class Conditions(Ranges):
         """The parts of a choice, with masks of where each of them is taken; of other values, the value."""
         if value.term.kind != CHOICE:
             return [(index_maps.constant(1), value)]
-        which = self.selector(value)
-
-        def taken(number: int) -> IndexMap:
-            return pointwise(lambda w: np.where(w == ANY, ANY, w == number), which)
-
-        return [(taken(number), each) for number, each in enumerate(self.leaves(value))]
+        return [(takes(self.selector(value), number), each) for number, each in enumerate(self.leaves(value))]
 
     def _is_lookup(self, value: SymbolicValue) -> bool:
         term = value.term
@@ -340,6 +337,10 @@ def _is_inside(low: IndexMap, high: IndexMap, limits: tuple[int, int]) -> bool:
     return first is None or last is None or (limits[0] <= first[0] and last[1] <= limits[1])
 
 
-def _tighter(of: Any) -> Any:
-    """The tighter of two ends of ranges, of which either may not matter where no condition holds."""
-    return lambda a, b: np.where(a == ANY, b, np.where(b == ANY, a, of(a, b)))
+def _tightened(low: IndexMap, high: IndexMap, least: IndexMap, most: IndexMap) -> tuple[IndexMap, IndexMap]:
+    """The ends of what two ranges have in common; where one does not matter, as no condition holds, the other's."""
+
+    def tighter(of: Any) -> Any:
+        return lambda a, b: np.where(a == ANY, b, np.where(b == ANY, a, of(a, b)))
+
+    return pointwise(tighter(np.maximum), low, least), pointwise(tighter(np.minimum), high, most)

@@ -448,6 +448,11 @@ def pointwise_known(compute: Any, *maps: IndexMap) -> IndexMap:
     return pointwise(of, *maps)
 
 
+def takes(which: IndexMap, number: int) -> IndexMap:
+    """A mask of where a map has this number."""
+    return pointwise(lambda w: np.where(w == ANY, ANY, w == number), which)
+
+
 def where(mask: IndexMap, yes: IndexMap, no: IndexMap) -> IndexMap:
     """One or the other by a mask of 0 and 1."""
     if yes is no:

@@ -16,7 +16,7 @@ import numpy as np
 from gspmd.verification import index_maps, numbers
 from gspmd.verification.algebra import Algebra
 from gspmd.verification.blocks import ANY
-from gspmd.verification.index_maps import IndexMap, pointwise, pointwise_known, where
+from gspmd.verification.index_maps import IndexMap, pointwise, pointwise_known, takes, where
 from gspmd.verification.terms import CHOICE, CONSTANT, INDEX, RANGE, Instance, TermTable
 from gspmd.verification.values import SymbolicValue
 
@@ -85,13 +85,13 @@ class Ranges(Algebra):
 
     def _of_inner(self, value: SymbolicValue, low: IndexMap, high: IndexMap) -> SymbolicValue:
         """The same for ranges that are neither empty nor everything, of an integer that it is computed from."""
-        kind, element, shape = value.term.kind, value.element, value.shape
+        element, shape = value.element, value.shape
         if element == "i1":
             no = self.elementwise((NOT,), "i1", [value])
             return self.choice(pointwise(lambda n: np.where(n == ANY, ANY, n == 1), low), value, no)
         if self._keeps_numbers(value):
             return self.within(self.part(value, 0), low, high)
-        if kind == _CLAMP and (limits := self._clamp_limits(value)) is not None:
+        if (limits := self._clamp_limits(value)) is not None:
             part = self.part(value, 1)
             least, most = self.limits(part)
             low = pointwise_known(lambda n, limit, end: np.where(n <= limit, end, n), low, limits[0], least)
@@ -115,7 +115,7 @@ class Ranges(Algebra):
             number = next((i for i in range(2) if parts[1 - i].term.kind == CONSTANT), 0)
             found, known = self.ends(parts[number]), self.known(parts[1 - number])
             if found is not None and known is not None and known.is_constant and known.value == 1:
-                here = pointwise(lambda w: np.where(w == ANY, ANY, w == number), self.selector(condition))
+                here = takes(self.selector(condition), number)
                 least, most = self.limits(found[0])
                 return found[0], where(here, found[1], least), where(here, found[2], most)
         if condition.term.kind != RANGE:
@@ -161,8 +161,8 @@ class Ranges(Algebra):
         if value.term.kind == CHOICE:
             which, (found, *others) = self.selector(value), [self.limits(leaf) for leaf in self.leaves(value)]
             for number, each in enumerate(others, start=1):
-                taken = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
-                found = where(taken, each[0], found[0]), where(taken, each[1], found[1])
+                here = takes(which, number)
+                found = where(here, each[0], found[0]), where(here, each[1], found[1])
             return found
         if (clamp := self._clamp_limits(value)) is not None:
             low, high = (

@@ -7,6 +7,7 @@ it may be simpler: a choice has fewer parts, or two conditions are the same. The
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from gspmd.transforms.ops import traits_of
 from gspmd.verification.algebra import ORDERED, PIECE, PIECES
@@ -18,28 +19,27 @@ from gspmd.verification.values import SymbolicValue
 _SELECT = "stablehlo.select"
 _OF_BITS = (ORDERED, PIECE, PIECES)
 _Known = dict[Instance, SymbolicValue]
-_MAX_COMPUTED = 1000  # values; where it helps, it takes some tens
+_MAX_COMPUTED = 1000  # values: about a second
 
 
 def renewed(algebra: Conditions, value: SymbolicValue) -> SymbolicValue:
     """A value, computed again from the arguments on. Raises NotKnown, TooLarge."""
-    made = _Renewal(algebra, {}).of(dataclasses.replace(value, valid=()))
+    made = _Renewal(algebra, {}, iter(range(_MAX_COMPUTED))).of(dataclasses.replace(value, valid=()))
     return algebra.of(made.instance, value.shape, value.valid)
 
 
 class _Renewal:
-    """Computes values again, some of which are `given`."""
+    """Computes values again, some of which are `given`, as long as there are `turns`."""
 
-    def __init__(self, algebra: Conditions, given: _Known) -> None:
+    def __init__(self, algebra: Conditions, given: _Known, turns: Iterator[int]) -> None:
         self._algebra = algebra
         self._given = given
         self._made = dict(given)
-        self._left = _MAX_COMPUTED
+        self._turns = turns
 
     def of(self, value: SymbolicValue) -> SymbolicValue:
         if value.instance not in self._made:
-            self._left -= 1
-            if self._left < 0:
+            if next(self._turns, None) is None:
                 raise TooLarge
             self._made[value.instance] = self._computed(value)
         return dataclasses.replace(self._made[value.instance], shape=value.shape)
@@ -73,7 +73,7 @@ class _Renewal:
             ends = algebra.ends(each)
             if ends is not None and ends[1] is ends[2]:
                 given[ends[0].instance] = algebra.number(ends[1], ends[0].element, each.shape)
-        there = _Renewal(algebra, self._given | given) if given else self
+        there = _Renewal(algebra, self._given | given, self._turns) if given else self
         return algebra.elementwise(value.term.operation, value.element, [condition, there.of(yes), self.of(no)])
 
     def _summed(self, value: SymbolicValue) -> SymbolicValue:

@@ -22,7 +22,7 @@ from gspmd.transforms.ir.operations import Operation
 from gspmd.transforms.ops import traits_of
 from gspmd.verification import numbers
 from gspmd.verification.blocks import ANY, Blocks
-from gspmd.verification.index_maps import IndexMap, TooLarge, constant, factors, joined, masked, pointwise, where
+from gspmd.verification.index_maps import IndexMap, TooLarge, constant, factors, joined, masked, pointwise, takes, where
 
 INDEX, NUMBER, MASK, SET = "index", "number", "mask", "set"
 """Kinds of slots: an index of an argument; the number of a known integer; the part that a choice takes, followed by the
@@ -276,7 +276,7 @@ class TermTable:
         by_term: dict[Term, tuple[IndexMap, Instance]] = {}
         kept: list[tuple[IndexMap, Instance]] = []
         for number in taken:
-            here = pointwise(lambda w, number=number: np.where(w == ANY, ANY, w == number), which)
+            here = takes(which, number)
             each = self.normal(given[number].term, [_seen(b, here) for b in given[number].bindings])
             each = self._alike(by_term, each)
             if each.term not in by_term:

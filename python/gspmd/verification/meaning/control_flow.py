@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gspmd.transforms.ir.collective_groups import is_collective
 from gspmd.transforms.ir.operations import Operation
 from gspmd.verification import index_maps
-from gspmd.verification.blocks import ANY
-from gspmd.verification.index_maps import pointwise
 from gspmd.verification.meaning.elementwise import spread
 from gspmd.verification.meaning.meaning import Execution, Meaning
 from gspmd.verification.not_known import NotKnown
@@ -54,20 +50,12 @@ def _case(machine: Execution, op: Operation, values: list[SymbolicValue]) -> lis
     branches = [machine.block(region, []) for region in op.regions]
     chosen = branches[last]
     for number in reversed(range(last)):
+        here = algebra.equal(index, index_maps.constant(number))
         chosen = [
-            algebra.elementwise(("stablehlo.select",), a.element, [spread(_is(machine, index, number), a.shape), a, b])
+            algebra.elementwise(("stablehlo.select",), a.element, [spread(here, a.shape), a, b])
             for a, b in zip(branches[number], chosen, strict=True)
         ]
     return chosen
-
-
-def _is(machine: Execution, index: SymbolicValue, number: int) -> SymbolicValue:
-    """Whether an index is a number."""
-    known = machine.algebra.known(index)
-    if known is not None:
-        same = pointwise(lambda i: np.where(i == ANY, ANY, i == number), known)
-        return machine.algebra.number(same, "i1", ())
-    return machine.algebra.equal(index, index_maps.constant(number))
 
 
 MEANINGS: dict[str, Meaning] = {
