@@ -10,9 +10,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from gspmd.dialect.axes import Axis
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.notation import print_axes, print_dims
-from gspmd.dialect.sharding import TensorSharding
+from gspmd.dialect.sharding import TensorSharding, replicated
 from gspmd.transforms.decide.objective import BYTES_ALONE
 from gspmd.transforms.decide.prices import PriceBook, never_s
 from gspmd.transforms.ir.types import TensorType
@@ -105,6 +106,26 @@ def test_a_closed_form_counts_the_bytes_of_reshards_between_many_placements() ->
         if price != pytest.approx(sent):
             wrong.append(f"{_text(ends[0])} -> {_text(ends[1])}: {price:.0f} and not {sent:.0f} bytes")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("target", ["", "tpu:v5e:4x8"])
+def test_one_uneven_dimension_among_many_placements_needs_no_search(target: str) -> None:
+    """Four heads over eight devices: the axis of eight is cut into four and two, and there are over 400 placements."""
+    mesh, type_ = _mesh(4, 8), TensorType((64, 4, 2, 64, 64), "bf16")
+    cut = (Axis("y", 1, 4), Axis("y", 4, 2))
+    parts = AxisParts(mesh, (replicated(mesh, 2).with_axes((cut[:1], cut[1:])),))
+    table, hardware = parts.of(5, ()), planned_for(target, mesh)
+    is_even = table.is_even(type_.shape, np.arange(len(table.lists)))
+    uneven = table.number(replicated(mesh, 5).with_axes(((), (mesh.axis("y"),), (), (), ())))
+    assert len(table.lists) > MAX_ROUTED
+    assert not is_even[uneven]
+    states, book = np.append(np.flatnonzero(is_even), uneven), PriceBook(parts, hardware)
+    seconds = book.moves(type_, table, states, states)
+    assert np.isfinite(seconds).all()
+    assert book.planner.moves_tried == 0
+    for other in random.Random(0).sample(range(int(np.count_nonzero(states < table.finished)) - 1), 40):
+        path = Planner(mesh, hardware).plan(type_, table.sharding(uneven), table.sharding(int(states[other])))
+        assert path.time_s == pytest.approx(seconds[-1, other])
 
 
 def test_no_move_makes_summands() -> None:

@@ -46,9 +46,7 @@ class PriceBook:
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
-        found = self._along_routes(type_, table, sources, targets)
-        if found is None:
-            found = self._without_routes(type_, table, sources, targets)
+        found = self._by_ends(type_, table, sources, targets)
         partial = table.partial[targets]
         if partial.any():
             found[(partial & ~table.partial[sources][:, None]) != 0] = self.never_s
@@ -71,28 +69,29 @@ class PriceBook:
         found: Floats = self._known[key].take(sources, axis=0).take(targets, axis=1)
         return found
 
-    def _along_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats | None:
-        """Seconds from each source to each target along their routes; None for a table without routes."""
-        routed = self._routes.of(table, type_.shape, np.concatenate([sources, targets]))
+    def _by_ends(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """Seconds from each source to each target. Those that split dimensions alike unevenly have common routes."""
+        uneven = self._routes.uneven(table, type_.shape)
+        if not (uneven[sources].any() or uneven[targets].any()):
+            return self._between(type_, table, sources, targets)
+        found = np.empty((len(sources), len(targets)))
+        for rows in _equal(uneven[sources]):
+            for columns in _equal(uneven[targets]):
+                found[np.ix_(rows, columns)] = self._between(type_, table, sources[rows], targets[columns])
+        return found
+
+    def _between(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """Seconds from each source to each target along their routes, or without routes if there are none."""
+        routed = self._routes.of(table, type_.shape, np.concatenate([sources[:1], targets[:1]]))
         if routed is None:
-            return None
+            return self._without_routes(type_, table, sources, targets)
         key = type_, routed.routes
         if key not in self._known:
             if routed.routes not in self._steps:
                 self._steps[routed.routes] = routed.routes.prices(self.hardware, self._wires)
             self._known[key] = routed.routes.seconds(type_, self._steps[routed.routes])
-        rows, columns = routed.position[sources], routed.position[targets]
-        found: Floats = self._known[key].take(rows, axis=0).take(columns, axis=1)
-        even = self._routes.even(table, type_.shape)
-        if even[sources].all() and even[targets].all():
-            return found
-        # Between two even placements, routes stay among these.
-        rows, columns = np.flatnonzero(even[sources]), np.flatnonzero(even[targets])
-        if len(rows) and len(columns):
-            along = self._along_routes(type_, table, sources[rows], targets[columns])
-            assert along is not None
-            found[np.ix_(rows, columns)] = along
-        return found
+        found: Floats = self._known[key].take(routed.position[sources], axis=0)
+        return found.take(routed.position[targets], axis=1)
 
     def _planned_s(self, type_: TensorType, source: TensorSharding, target: TensorSharding) -> float:
         """Seconds of the planner's path, which may have been chosen for other hardware."""
@@ -167,3 +166,9 @@ class PriceBook:
         latency_s, slope = self._wires.of(kind, mask)
         found: Floats = latency_s + slope * local
         return found
+
+
+def _equal(lists: Ints) -> list[Ints]:
+    """The positions of equal rows."""
+    numbers = np.unique(lists, axis=0, return_inverse=True)[1].reshape(-1)
+    return [np.flatnonzero(numbers == number) for number in range(numbers.max(initial=-1) + 1)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from typing import NamedTuple
 
 from gspmd.dialect.axes import Axes, size_of, take
@@ -21,7 +22,7 @@ from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import placed_hardware, read_hardware
 from gspmd.transforms.machine.targets import Traffic
 from gspmd.transforms.machine.topology import is_machine
-from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
+from gspmd.transforms.optimize.products import DOT, Arithmetic, ProductDims, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.optimize.ring import Ring, cut, paste
 from gspmd.transforms.passes import option
@@ -84,22 +85,26 @@ class CollectiveMatmul(CollectivePass):
         if not is_machine(self.target):
             return read_hardware(self.target, program.mesh)
         undecided = {
-            collective.op: _PricedCandidate(found, self._plans(found), runs_of(collective.op))
+            collective.op: found.sizes
             for collective in collectives
             if (found := _find(program, collective)) is not None and collective.whole_bytes >= self.matmul_min_bytes
         }
         if not undecided:
             return Hardware()  # without candidates it is not used
+        runs = Counter[_Sizes]()
+        for op, sizes in undecided.items():
+            runs[sizes] += runs_of(op)
         traffic = [
             Traffic(c.kind, c.bytes, c.axes or program.mesh.all_axes(), runs_of(c.op), c.reach)
             for c in program.collectives()
             if c.op not in undecided
         ]
-        return placed_hardware(self.target, program.mesh, traffic, list(undecided.values()))[0]
+        others = [_Undecided(sizes, self._plans(sizes), count) for sizes, count in runs.items()]
+        return placed_hardware(self.target, program.mesh, traffic, others)[0]
 
-    def _plans(self, found: _Candidate) -> list[_RingPlan]:
+    def _plans(self, sizes: _Sizes) -> list[_RingPlan]:
         directions = (False, True) if self.bidirectional is None else (self.bidirectional,)
-        rings = found.rings()
+        rings = sizes.rings()
         if self.ring_devices in rings:
             rings = [self.ring_devices]
         return [_RingPlan(both, ring, ring <= self.max_unrolled_steps) for ring in rings for both in directions]
@@ -111,10 +116,10 @@ class CollectiveMatmul(CollectivePass):
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
             return None
-        plans = self._plans(found)
+        plans = self._plans(found.sizes)
         if not self.use_cost_model:
             return plans[0]
-        estimate = found.estimate(hardware, plans)
+        estimate = found.sizes.estimate(hardware, plans)
         if not estimate.pays:
             times = (
                 f"{estimate.steps_s * 1e6:.1f} us overlapped, {estimate.sequential_s * 1e6:.1f} us one after the other"
@@ -162,45 +167,69 @@ class _Candidate:
     result_dim: int | None
 
     @property
-    def devices(self) -> int:
-        operand, result = (math.prod(v.type.shape) for v in (self.collective.operand, self.collective.result))
-        return max(operand, result) // min(operand, result)
+    def sizes(self) -> _Sizes:
+        """The figures from which its time is estimated."""
+        collective, dot = self.collective, self.dot
+        shards = [math.prod(value.type.shape) for value in (collective.operand, collective.result)]
+        return _Sizes(
+            kind=collective.kind,
+            axes=collective.axes,
+            devices=max(shards) // min(shards),
+            sent_bytes=collective.bytes,
+            result_bytes=bytes_of(collective.result.type),
+            dot_bytes=tuple(bytes_of(value.type) for value in (*dot.operands, dot.results[0])),
+            whole_bytes=sum(bytes_of(v.type) for v, dim in zip(dot.operands, self.cuts, strict=True) if dim is None),
+            is_summed=self.result_dim is None,
+            arithmetic=Arithmetic.of(dot),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The figures from which the time of a candidate is estimated; equal layers have equal ones.
+
+    `dot_bytes` are those of the operands and the result of the dot, and `whole_bytes` those of the operands that every
+    step reads in full. The results of steps are added up if `is_summed`.
+    """
+
+    kind: str
+    axes: Axes
+    devices: int
+    sent_bytes: float
+    result_bytes: float
+    dot_bytes: tuple[float, ...]
+    whole_bytes: float
+    is_summed: bool
+    arithmetic: Arithmetic
 
     def rings(self) -> list[int]:
         """The possible sizes of a ring, the largest first. A scatter may use only the major part of its axes."""
-        if self.collective.kind == "all_gather":
+        if self.kind == "all_gather":
             return [self.devices]
-        axes = self.collective.axes
-        sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(axes, n)[0]) == n]
+        sizes = [n for n in divisors(self.devices) if n > 1 and size_of(take(self.axes, n)[0]) == n]
         return sizes[::-1]
 
     def estimate(self, hardware: Hardware, plans: list[_RingPlan]) -> _Estimate:
         """The seconds on this hardware with the best of these rings, and without a ring."""
-        collective = self.collective
         steps_s, plan = min(((self._steps_s(hardware, plan), plan) for plan in plans), key=lambda each: each[0])
-        moving_s = collective_time(collective.kind, collective.bytes, self.devices, hardware, collective.axes)
-        return _Estimate(plan, steps_s, dot_seconds(self.dot, hardware) + moving_s)
+        moving_s = collective_time(self.kind, self.sent_bytes, self.devices, hardware, self.axes)
+        return _Estimate(plan, steps_s, self.arithmetic.seconds(hardware) + moving_s)
 
     def _steps_s(self, hardware: Hardware, plan: _RingPlan) -> float:
-        is_gather = self.collective.kind == "all_gather"
+        is_gather = self.kind == "all_gather"
         return self._gather_s(hardware, plan.bidirectional) if is_gather else self._scatter_s(hardware, plan)
 
     def _gather_s(self, hardware: Hardware, bidirectional: bool) -> float:
         waits = self.devices // 2 if bidirectional else self.devices - 1
-        collective = self.collective
-        permute = collective_time("collective_permute", collective.bytes, self.devices, hardware, collective.axes)
-        step = dot_seconds(self.dot, hardware) / self.devices
+        permute = collective_time("collective_permute", self.sent_bytes, self.devices, hardware, self.axes)
+        step = self.arithmetic.seconds(hardware) / self.devices
         hidden = step * (self.devices - 1) / waits  # the compute during one permute
         return step + waits * max(hidden, permute) + self._copied_bytes() / hardware.memory_bytes_per_s
 
     def _copied_bytes(self) -> float:
         """The bytes that the steps read and write in addition to those of the whole dot."""
-        whole = bytes_of(self.dot.results[0].type)
-        return self._whole_bytes() * (self.devices - 1) + 2 * whole * (self.devices if self.result_dim is None else 1)
-
-    def _whole_bytes(self) -> float:
-        """The bytes of the operands that every step reads in full."""
-        return sum(bytes_of(v.type) for v, dim in zip(self.dot.operands, self.cuts, strict=True) if dim is None)
+        written = self.devices if self.is_summed else 1
+        return self.whole_bytes * (self.devices - 1) + 2 * self.dot_bytes[-1] * written
 
     def _scatter_s(self, hardware: Hardware, plan: _RingPlan) -> float:
         """The seconds of the dots for the shards of the result, each of which adds the sums that arrived.
@@ -211,37 +240,36 @@ class _Candidate:
         """
         halves, others = 2 if plan.bidirectional else 1, self.devices // plan.ring
         steps = halves * plan.ring
-        over, rest = take(self.collective.axes, plan.ring)
-        sum_bytes = bytes_of(self.collective.result.type) * others
+        over, rest = take(self.axes, plan.ring)
+        sum_bytes = self.result_bytes * others
         permute = collective_time("collective_permute", sum_bytes / halves, plan.ring, hardware, over)
         last = 0.0
         if others > 1:  # joining the halves for it reads and writes them
             last = collective_time("reduce_scatter", sum_bytes, others, hardware, rest)
             last += 2 * sum_bytes / hardware.memory_bytes_per_s
-        whole_bytes, types = self._whole_bytes(), [value.type for value in (*self.dot.operands, self.dot.results[0])]
-        step_bytes = whole_bytes + (sum(map(bytes_of, types)) - whole_bytes) / steps + sum_bytes / halves
-        step_flops_s = _PARTS * dot_seconds(self.dot, hardware) / steps
+        step_bytes = self.whole_bytes + (sum(self.dot_bytes) - self.whole_bytes) / steps + sum_bytes / halves
+        step_flops_s = _PARTS * self.arithmetic.seconds(hardware) / steps
         dot = max(step_flops_s, step_bytes / hardware.memory_bytes_per_s)
-        first = _WRITTEN * whole_bytes / hardware.memory_bytes_per_s + dot
+        first = _WRITTEN * self.whole_bytes / hardware.memory_bytes_per_s + dot
         if plan.bidirectional:
             return first + dot + permute + (steps - 2) * max(dot, permute) + last
         return first + (steps - 1) * (max(dot, permute) if plan.unrolled and others == 1 else dot + permute) + last
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _PricedCandidate:
-    """A candidate, for the placement of the mesh."""
+class _Undecided:
+    """Candidates of these sizes, for the placement of the mesh."""
 
-    candidate: _Candidate
+    sizes: _Sizes
     plans: list[_RingPlan]
     runs: int
 
     @property
     def axes(self) -> Axes:
-        return self.candidate.collective.axes
+        return self.sizes.axes
 
     def time_s(self, hardware: Hardware) -> float:
-        estimate = self.candidate.estimate(hardware, self.plans)
+        estimate = self.sizes.estimate(hardware, self.plans)
         return self.runs * (estimate.steps_s if estimate.pays else estimate.sequential_s)
 
 

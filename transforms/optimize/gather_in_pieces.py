@@ -15,7 +15,7 @@ from gspmd.transforms.machine.cost import Hardware, collective_time
 from gspmd.transforms.machine.target_file import read_hardware
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.optimize.collective_matmul import CollectiveMatmul
-from gspmd.transforms.optimize.products import DOT, ProductDims, dot_seconds, product_of_parts
+from gspmd.transforms.optimize.products import DOT, Arithmetic, ProductDims, product_of_parts
 from gspmd.transforms.optimize.program import CollectivePass, DeviceProgram, LocalCollective
 from gspmd.transforms.passes import option, same_option
 
@@ -81,7 +81,7 @@ class GatherInPieces(CollectivePass):
         if waiting <= 0:
             program.decline(gather.op, _WHAT, "the products before its consumers take longer than the gather")
             return 1
-        dots = sum(dot_seconds(product.dot, hardware) for product in products)
+        dots = sum(Arithmetic.of(product.dot).seconds(hardware) for product in products)
         joined = 2 * sum(bytes_of(p.dot.results[0].type) for p in products) / hardware.memory_bytes_per_s
         gains = {
             chunks: min(waiting, dots) * (1 - 1 / chunks) - (chunks * seconds(chunks) - seconds(1)) for chunks in counts
@@ -150,7 +150,7 @@ def _hidden_s(gather: LocalCollective, first: Operation, hardware: Hardware) -> 
         if op.name == WHILE or _is_convolution(op):
             return math.inf  # longer than any gather
         if op.name == DOT:
-            seconds += dot_seconds(op, hardware)
+            seconds += Arithmetic.of(op).seconds(hardware)
     return seconds
 
 

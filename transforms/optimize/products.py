@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 from jaxlib.mlir.dialects import stablehlo
 
@@ -62,10 +63,21 @@ class ProductDims:
         return (*range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left))
 
 
-def dot_seconds(dot: Operation, hardware: Hardware) -> float:
-    """Seconds of the multiplications and additions of a dot."""
-    info = InfoReader()(dot, tuple(value.type for value in dot.operands))
-    return dot_flops(info) / hardware.flops_of(info.operands[0].element)
+class Arithmetic(NamedTuple):
+    """A number of multiplications and additions of elements of one type."""
+
+    flops: float
+    element: str
+
+    @classmethod
+    def of(cls, dot: Operation) -> Arithmetic:
+        """The arithmetic of a dot."""
+        info = InfoReader()(dot, tuple(value.type for value in dot.operands))
+        return cls(dot_flops(info), info.operands[0].element)
+
+    def seconds(self, hardware: Hardware) -> float:
+        """Seconds on a device."""
+        return self.flops / hardware.flops_of(self.element)
 
 
 def product_of_parts(emit: Emitter, dot: Operation, left: Value, right: Value) -> Value:

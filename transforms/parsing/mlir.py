@@ -79,7 +79,10 @@ def source_location(location: ir.Location) -> SourceLocation | None:
 
     For a call stack, it is the innermost frame, which JAX writes first.
     """
-    match = _LOCATION.search(str(location))
+    innermost = location
+    while isinstance(innermost, ir.NameLoc | ir.CallSiteLoc):  # the text of a stack is long
+        innermost = innermost.child_loc if isinstance(innermost, ir.NameLoc) else innermost.callee
+    match = _LOCATION.search(str(innermost)) or _LOCATION.search(str(location))
     if match is None:
         return None
     return SourceLocation(match[1], int(match[2]), int(match[3]))

@@ -335,8 +335,13 @@ class Placements:
 
     def is_even(self, shape: tuple[int, ...], numbers: Ints) -> Bools:
         """The placements with even shards."""
-        found: Bools = (np.array(shape, np.int64) % self.parts.count[self.lists[numbers]] == 0).all(axis=-1)
+        found: Bools = (self.uneven_lists(shape, numbers) == 0).all(axis=-1)
         return found
+
+    def uneven_lists(self, shape: tuple[int, ...], numbers: Ints) -> Ints:
+        """The list of each dimension that it splits unevenly, 0 for the others."""
+        lists: Ints = self.lists[numbers]
+        return np.where(np.array(shape, np.int64) % self.parts.count[lists] != 0, lists, 0)
 
     def local(self, shape: tuple[int, ...], numbers: Ints) -> Floats:
         """The elements of a shard, including padding."""

@@ -126,12 +126,16 @@ class Steps:
         found._number_counts()
         return found
 
-    def padded(self, shard: Ints | Floats) -> Floats:
-        """The elements of each shard `[n, d]`, padded to a multiple of the shard after the step where it gets finer."""
-        found: Floats = np.where(self._growth > 1, shard[None, :, :] * self._growth, shard[:, None, :]).prod(
-            axis=2, dtype=np.float64
-        )
-        return found
+    def padded(self, shard: Ints | Floats, sizes: tuple[int, ...]) -> Floats:
+        """The elements of each shard `[n, d]`, padded to a multiple of the shard after the step where it gets finer.
+
+        Dimensions that are split evenly have no padding; `sizes` are those of the others, as from `sizes`.
+        """
+        found = shard.prod(axis=1, dtype=np.float64)[:, None]
+        for dim in np.flatnonzero(sizes).tolist():
+            before, after = shard[:, dim, None], shard[None, :, dim]
+            found = found * np.where(self._growth[:, :, dim] > 1, after * self._growth[:, :, dim] / before, 1.0)
+        return np.broadcast_to(found, self.kind.shape)
 
     def sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The sizes of the dimensions that some placement splits unevenly, 0 for the others."""

@@ -27,7 +27,7 @@ from gspmd.transforms.machine.target_file import read_hardware
 
 AXIS = "stage"
 _STAGES = (2, 4, 8, 16)
-_PER_STAGE = (2, 4, 8)  # microbatches for each stage
+_PER_STAGE = (8, 4, 2)  # microbatches for each stage, those with the least idle time first
 _WORTH = 0.95  # largest time of a proposed pipeline, relative to the program without one
 
 
@@ -82,6 +82,11 @@ def propose_pipeline(plans: MeshPlans, plan_s: float) -> PipelineProposal | None
     for mesh, count in _meshes(plans.mesh, layers):
         if not plans.has_time():
             break
+        listed = [count * per for per in _PER_STAGE if layers.batch % (count * per) == 0]
+        # The work of a device is at least that without stages.
+        listed = [each for each in listed if plans.best.work_s * _stretch(count, each) < least_s]
+        if not listed:
+            continue
         module = read_program(plans.prices.module)
         stage = Mesh(mesh.axes[1:], name=mesh.name)
         put_mesh(module, stage)
@@ -91,10 +96,9 @@ def propose_pipeline(plans: MeshPlans, plan_s: float) -> PipelineProposal | None
             return found
         hardware = read_hardware(question.target, mesh)
         batch = problem.roles.batch_color(axes)
-        for microbatches in (count * per for per in _PER_STAGE if layers.batch % (count * per) == 0):
+        for microbatches in listed:
             if batch is not None:
-                step_s = problem.pipelined_s(microbatches, batch) / count
-                step_s *= (microbatches + count - 1) / microbatches
+                step_s = problem.pipelined_s(microbatches, batch) / count * _stretch(count, microbatches)
                 step_s += _passing_s(layers, count, microbatches, mesh, hardware)
                 if step_s < least_s:
                     least_s, found = step_s, PipelineProposal(mesh, count, layers.count, microbatches, step_s, plain_s)
@@ -108,6 +112,11 @@ def _meshes(mesh: Mesh, layers: PipelinedLayers) -> Iterator[tuple[Mesh, int]]:
             if size % count == 0 and layers.count % count == 0:
                 rest = tuple((each, n // count if each == name else n) for each, n in mesh.axes)
                 yield Mesh(((AXIS, count), *rest), name=mesh.name), count
+
+
+def _stretch(stages: int, microbatches: int) -> float:
+    """The time of a pipeline with its idle steps, relative to that without them."""
+    return (microbatches + stages - 1) / microbatches
 
 
 def _passing_s(layers: PipelinedLayers, count: int, microbatches: int, mesh: Mesh, hardware: Hardware) -> float:
