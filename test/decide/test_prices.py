@@ -128,6 +128,27 @@ def test_one_uneven_dimension_among_many_placements_needs_no_search(target: str)
         assert path.time_s == pytest.approx(seconds[-1, other])
 
 
+@pytest.mark.parametrize("target", ["", "tpu:v4:4x4x4"])
+def test_many_uneven_reshards_are_priced_without_plans_and_never_too_low(target: str) -> None:
+    """Their price is that of a gather first and a slice last, which the planner improves on."""
+    mesh, type_ = _mesh(4, 4, 4), TensorType((60, 6, 64, 64, 64), "f32")
+    table, hardware = AxisParts(mesh, ()).of(5, ()), planned_for(target, mesh)
+    book, every = PriceBook(table.parts, hardware), np.arange(table.finished)
+    assert len(table.lists) > MAX_ROUTED
+    seconds = book.moves(type_, table, every, every)
+    assert np.isfinite(seconds).all()
+    assert book.planner.moves_tried == 0
+    is_even, planner = table.is_even(type_.shape, every), Planner(mesh, hardware)
+    pairs = [pair for pair in every_pair(table) if pair[0] < table.finished and not is_even[list(pair)].all()]
+    too_low = []
+    for source, goal in random.Random(0).sample(pairs, 60):
+        path = planner.plan(type_, table.sharding(source), table.sharding(goal))
+        if seconds[source, goal] < path.time_s * 0.99:
+            ends = " -> ".join(print_dims(table.sharding(number)) for number in (source, goal))
+            too_low.append(f"{ends}: {seconds[source, goal]:.3g} s and not {path.time_s:.3g}")
+    assert not too_low, "\n".join(too_low)
+
+
 def test_no_move_makes_summands() -> None:
     parts = AxisParts(Mesh((("x", 2),)), ())
     table = parts.of(1, ())

@@ -10,8 +10,9 @@ placements, their reduction is a reshard, and the decision includes where a sum 
 axes, all placements are states; with more, those of the axis lists that occur in the program.
 
 - `problem.py` builds the problem: what may be chosen, and what it costs (`objective.py`, `work.py`, `prices.py`).
-- The cost of a reshard is the cost of the best route (`transforms/paths/routes.py`), which the planner follows. The
-  planner prices other reshards of padded dimensions, and between many placements `prices.py` has a closed form.
+- The cost of a reshard is the cost of the best route (`transforms/paths/routes.py`), which the planner follows. Between
+  many placements, `prices.py` has a closed form, which for padded dimensions is an upper bound. If there are few such
+  reshards, the planner prices them.
 - `tables.py` interns tables of costs: the same function of the same tables is the same table, so equal layers, heads
   and gradients are computed once. Repeated layers share their variables.
 - A constraint that does not bind is a choice of the value that it constrains. If it is not taken, `gspmd-reshard`

@@ -3,22 +3,29 @@
 Routes (`paths/routes.py`) are computed for up to some hundred placements; between more, there is a closed form that
 counts only bytes. Axes that are new in the goal are sliced first, which costs only memory traffic. Sums over parts that
 split a dimension of the goal become reduce-scatters, others all-reduces. Parts that change their dimension move by
-all-to-alls, remaining parts are gathered, and if the order of parts differs, one permute comes first. If the sharding
-of a dimension changes and is uneven, the closed form does not hold, and the planner computes the price.
+all-to-alls, remaining parts are gathered, and if the order of parts differs, one permute comes first.
+
+If the sharding of a dimension changes and is uneven, the planner computes the price of a few reshards. The price of
+many is an upper bound: the dimension is gathered first, and sliced last.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.paths.placements import MAX_PLACEMENTS, AxisParts, Floats, Ints, Placements
+from gspmd.transforms.paths.placements import MAX_PLACEMENTS, AxisParts, Bools, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.routes import RouteBook, Routes, StepPrices, WirePrices
+
+MAX_PLANNED = 4
+"""The largest number of reshards that are planned for their prices at once: a plan may take a second."""
 
 _NEVER_BYTES = 1e18
 
@@ -26,6 +33,22 @@ _NEVER_BYTES = 1e18
 def never_s(hardware: Hardware) -> float:
     """The price of what is impossible, in seconds: those in which a link sends more bytes than any reshard does."""
     return _NEVER_BYTES / hardware.link_bytes_per_s
+
+
+class ClosedForm(NamedTuple):
+    """Prices of reshards: by pair, a latency, and seconds for each byte of the source; by way of one permute or not."""
+
+    latency_s: Floats
+    per_byte_s: Floats
+    once_latency_s: Floats
+    once_per_byte_s: Floats
+
+    def seconds(self, held: Floats) -> Floats:
+        """Seconds if a device holds so many bytes of the source."""
+        found: Floats = np.minimum(
+            self.latency_s + self.per_byte_s * held, self.once_latency_s + self.once_per_byte_s * held
+        )
+        return found
 
 
 class PriceBook:
@@ -37,8 +60,9 @@ class PriceBook:
     def __init__(self, parts: AxisParts, hardware: Hardware, routes: PriceBook | None = None) -> None:
         self.parts, self.hardware = parts, hardware
         self.never_s = never_s(hardware)
-        self._known: dict[tuple[TensorType, Placements | Routes], Floats] = {}
-        self._asked: dict[tuple[TensorType, Placements], int] = {}
+        self._known: dict[tuple[TensorType, Routes], Floats] = {}
+        self._forms: dict[tuple[Placements, bytes], ClosedForm] = {}
+        self._asked: dict[tuple[Placements, bytes], int] = {}
         self.planner: Planner = Planner(parts.mesh, hardware) if routes is None else routes.planner
         self._routes: RouteBook = RouteBook(hardware) if routes is None else routes._routes
         self._wires = WirePrices(parts, hardware)
@@ -46,45 +70,80 @@ class PriceBook:
 
     def moves(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target; `never_s` if the target is partial where the source is not."""
+        if not (len(sources) and len(targets)):
+            return np.empty((len(sources), len(targets)))
         found = self._by_ends(type_, table, sources, targets)
         partial = table.partial[targets]
         if partial.any():
             found[(partial & ~table.partial[sources][:, None]) != 0] = self.never_s
-        for a, b in np.argwhere(np.isinf(found)).tolist():
+        unknown = np.isinf(found)
+        if np.count_nonzero(unknown) > MAX_PLANNED:
+            found[unknown] = self._closed(type_, table, sources, targets)[unknown]
+            return found
+        for a, b in np.argwhere(unknown).tolist():
             found[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
         return found
 
     def _without_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each source to each target in closed form.
+        """Seconds from each source to each target in closed form; infinite if an uneven dimension changes its axes."""
+        found = self._closed(type_, table, sources, targets)
+        crossed = _crossed(self._padded(type_), table, sources, targets)
+        return found if crossed is None else np.where(crossed.any(axis=2), math.inf, found)
 
-        Once as many pairs have been asked for as there are, all are computed, unless they would take too much memory.
+    def _padded(self, type_: TensorType) -> Bools:
+        """The axis lists that split a dimension unevenly, by dimension."""
+        found: Bools = np.array(type_.shape, np.int64)[:, None] % self.parts.count != 0
+        return found
+
+    def _closed(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
+        """Seconds from each source to each target in closed form, which is linear in the bytes of the source.
+
+        Once as many pairs have been asked for as there are, the form holds all, unless that would take too much memory.
         """
-        key, numbers = (type_, table), np.arange(len(table.lists))
-        if key not in self._known and len(numbers) <= MAX_PLACEMENTS:
+        padded = self._padded(type_)
+        key, numbers = (table, padded.tobytes()), np.arange(len(table.lists))
+        form = self._forms.get(key)
+        if form is None and len(numbers) <= MAX_PLACEMENTS:
             self._asked[key] = self._asked.get(key, 0) + len(sources) * len(targets)
             if self._asked[key] >= len(numbers) ** 2:
-                self._known[key] = self._in_closed_form(type_, table, numbers, numbers)
-        if key not in self._known:
-            return self._in_closed_form(type_, table, sources, targets)
-        found: Floats = self._known[key].take(sources, axis=0).take(targets, axis=1)
-        return found
+                form = self._forms[key] = self._form(padded, table, numbers, numbers)
+        if form is None:
+            form = self._form(padded, table, sources, targets)
+        else:
+            form = ClosedForm(*(each.take(sources, axis=0).take(targets, axis=1) for each in form))
+        held, goal = (table.local(type_.shape, each) * element_bytes(type_.element) for each in (sources, targets))
+        moved_s = form.seconds(held[:, None]) + goal / self.hardware.memory_bytes_per_s
+        return np.where(sources[:, None] == targets, 0.0, moved_s)
 
     def _by_ends(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each source to each target. Those that split dimensions alike unevenly have common routes."""
-        uneven = self._routes.uneven(table, type_.shape)
-        if not (uneven[sources].any() or uneven[targets].any()):
-            return self._between(type_, table, sources, targets)
-        found = np.empty((len(sources), len(targets)))
-        for rows in _equal(uneven[sources]):
-            for columns in _equal(uneven[targets]):
-                found[np.ix_(rows, columns)] = self._between(type_, table, sources[rows], targets[columns])
-        return found
+        """Seconds from each source to each target along routes, or else in closed form; infinite without either.
 
-    def _between(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each source to each target along their routes, or without routes if there are none."""
-        routed = self._routes.of(table, type_.shape, np.concatenate([sources[:1], targets[:1]]))
+        Reshards whose ends split no dimension unevenly, or the same ones alike, have routes in common.
+        """
+        uneven = self._routes.uneven(table, type_.shape)
+        rows, columns = _equal(uneven[sources]), _equal(uneven[targets])
+        if len(rows) == len(columns) == 1:
+            found = self._along_routes(type_, table, sources, targets)
+            return self._without_routes(type_, table, sources, targets) if found is None else found
+        blocks = np.full((len(sources), len(targets)), math.nan)
+        for row, column in itertools.product(rows, columns):
+            found = self._along_routes(type_, table, sources[row], targets[column])
+            if found is not None:
+                blocks[np.ix_(row, column)] = found
+        is_left = np.isnan(blocks)
+        return (
+            np.where(is_left, self._without_routes(type_, table, sources, targets), blocks) if is_left.any() else blocks
+        )
+
+    def _along_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats | None:
+        """Seconds from each source to each target, which split dimensions alike unevenly; None without routes."""
+        ends = np.array([sources[0], targets[0]])
+        before, after = self._routes.uneven(table, type_.shape)[ends]
+        if before.any() and after.any() and (before != after).any():
+            return None
+        routed = self._routes.of(table, type_.shape, ends)
         if routed is None:
-            return self._without_routes(type_, table, sources, targets)
+            return None
         key = type_, routed.routes
         if key not in self._known:
             if routed.routes not in self._steps:
@@ -103,72 +162,96 @@ class PriceBook:
         memory_bytes = (path.time_s - before_s) * made_for.memory_bytes_per_s
         return on_wires_s + memory_bytes / hardware.memory_bytes_per_s
 
-    def _in_closed_form(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds for even values; infinite if a dimension changes its axes and is uneven before or after."""
-        lists, parts = table.lists, self.parts
+    def _form(self, padded: Bools, table: Placements, sources: Ints, targets: Ints) -> ClosedForm:
+        """The closed form for pairs of placements, if these lists are uneven, by dimension."""
+        parts, small = self.parts, np.min_scalar_type(len(self.parts.size_of_mask))
         a, b = sources[:, None], targets[None, :]
-        small = np.min_scalar_type(len(parts.size_of_mask))  # pairs of placements are many: their masks are small
-        masks, sums = table.mask.astype(small), table.partial.astype(small)
+        masks, sums = table.mask.astype(small), table.partial.astype(small)  # pairs are many: their masks are small
         mask_a, mask_b, sums_a, sums_b = masks[a], masks[b], sums[a], sums[b]
+        before, after = table.lists[a], table.lists[b]
+        shape = len(sources), len(targets)
+        latency_s, slope, share = np.zeros(shape), np.zeros(shape), np.ones(shape)  # of the bytes of the source
+
+        def send(kind: str, mask: Ints) -> None:
+            nonlocal latency_s, slope
+            if mask.any():
+                first_s, per_byte = self._wires.of(kind, mask)
+                latency_s, slope = latency_s + first_s, slope + per_byte * share
+
+        crossed = _crossed(padded, table, sources, targets)
+        if crossed is not None:
+            joined, cut = (
+                np.bitwise_or.reduce(np.where(crossed, parts.mask[each], 0), axis=2).astype(small)
+                for each in (before, after)
+            )
+            mask_a, mask_b = mask_a & ~joined, mask_b & ~cut
+            before, after = (np.where(crossed, 0, each) for each in (before, after))
+            send("all_gather", joined)
+            share = share * parts.size_of_mask[joined]
+            slope += np.where(joined != 0, 2 * share, 0.0) / self.hardware.memory_bytes_per_s
         scattered, reduced = sums_a & mask_b, sums_a & ~mask_b
         new = mask_b & ~mask_a & ~sums_a
         kept = mask_a & mask_b
-        moved = np.zeros_like(kept)
-        for number in range(len(parts.parts)):
-            elsewhere = table.where[a, number] != table.where[b, number]
-            moved |= np.where(elsewhere, kept & (1 << number), 0)
+        moved = _moved(table, sources, targets) & kept
         gathered = mask_a & ~mask_b
-        stays = np.zeros(kept.shape, bool)  # whether the parts of a dimension change their order
-        late = np.zeros(kept.shape, bool)  # whether scattered parts follow exchanged parts in the goal
+        stays = np.zeros(shape, bool)  # whether the parts of a dimension change their order
+        late = np.zeros(shape, bool)  # whether scattered parts follow exchanged parts in the goal
         for dim in range(table.rank):
-            left, right = lists[a, dim], lists[b, dim]
+            left, right = before[..., dim], after[..., dim]
             stays |= ~parts.prefix[left, right]
             if scattered.any():
                 stays |= parts.some_behind(right, new | (kept & ~moved), scattered)
                 late |= parts.some_behind(right, scattered, moved)
-        bytes_ = element_bytes(type_.element)
-        local = table.local(type_.shape, sources)[:, None] * bytes_ / parts.size_of_mask[new]
-        goal = table.local(type_.shape, targets)[None, :] * bytes_
-        time_s = np.zeros(kept.shape)
+        share = share / parts.size_of_mask[new]
         # With a decomposed all-reduce, the exchanges between its two halves send less.
         in_parts = np.where((moved != 0) & ~stays, reduced, 0)
         scattered, reduced, gathered = scattered | in_parts, reduced & ~in_parts, gathered | in_parts
-        for kind, mask in (("reduce_scatter", scattered), ("all_reduce", reduced)):
-            if mask.any():
-                time_s += self._wire_s(kind, mask, local)
-                local = local / parts.size_of_mask[mask] if kind == "reduce_scatter" else local
+        send("reduce_scatter", scattered)
+        share = share / parts.size_of_mask[scattered]
+        send("all_reduce", reduced)
         moved = np.where(late, moved | scattered, moved)
         # On a machine with a known shape, shards of different shapes take one all-to-all for each part.
         one_by_one = np.where(stays, moved, 0) if self.hardware.axes else np.zeros_like(moved)
-        permuted = np.where(stays & (one_by_one == 0), mask_a | mask_b, 0)
-        moved = np.where(stays, 0, moved)
         for number in range(len(parts.parts)):
-            part = one_by_one & (1 << number)
-            time_s += self._wire_s("all_to_all", part, local)
-        for kind, mask in (("collective_permute", permuted), ("all_to_all", moved), ("all_gather", gathered)):
-            time_s += self._wire_s(kind, mask, local)
+            send("all_to_all", one_by_one & (1 << number))
+        send("collective_permute", np.where(stays & (one_by_one == 0), mask_a | mask_b, 0))
+        send("all_to_all", np.where(stays, 0, moved))
+        send("all_gather", gathered)
         # If shards keep their shape, one permute is enough, whatever the axes are.
-        alike = ((sums_a | sums_b) == 0) & (parts.count[lists[a]] == parts.count[lists[b]]).all(axis=2)
-        whole = table.local(type_.shape, sources)[:, None] * bytes_
-        once_s = self._wire_s("collective_permute", mask_a | mask_b, whole)
-        time_s = np.where(alike, np.minimum(time_s, once_s), time_s)
-        is_same = (sources[:, None] == targets[None, :]) & (sums_a == sums_b)
-        memory_s = (whole + goal) / self.hardware.memory_bytes_per_s
-        time_s = np.where(is_same, 0.0, time_s + memory_s)
-        for dim, size in enumerate(type_.shape):
-            padded, left, right = size % parts.count != 0, lists[a, dim], lists[b, dim]
-            is_uneven = (left != right) & (left != 0) & (right != 0) & (padded[left] | padded[right])
-            time_s = np.where(is_uneven, math.inf, time_s)
-        return time_s
+        count = parts.count[table.lists]
+        alike = ((sums_a | sums_b) == 0) & (count[a] == count[b]).all(axis=2)
+        once_s, per_byte = self._wires.of("collective_permute", masks[a] | masks[b])
+        copied = 1 / self.hardware.memory_bytes_per_s
+        return ClosedForm(latency_s, slope + copied, np.where(alike, once_s, math.inf), per_byte + copied)
 
-    def _wire_s(self, kind: str, mask: Ints, local: Floats) -> Floats:
-        """Seconds of collectives over the parts in masks, for so many bytes per device."""
-        latency_s, slope = self._wires.of(kind, mask)
-        found: Floats = latency_s + slope * local
-        return found
+
+def _moved(table: Placements, sources: Ints, targets: Ints) -> Ints:
+    """The parts, as bits, that split another dimension in the target than in the source."""
+    where = table.where.astype(np.int8)
+    found = np.zeros((len(sources), len(targets)), np.min_scalar_type(len(table.parts.size_of_mask)))
+    for number in range(where.shape[1]):
+        before, after = where[sources, number][:, None], where[targets, number][None, :]
+        found |= np.where((before != after) & (before >= 0) & (after >= 0), found.dtype.type(1 << number), 0)
+    return found
+
+
+def _crossed(padded: Bools, table: Placements, sources: Ints, targets: Ints) -> Bools | None:
+    """The dimensions split unevenly before or after that change or exchange axes; None without uneven dimensions.
+
+    `padded` are the lists that split a dimension unevenly.
+    """
+    if not padded.any():
+        return None
+    lists, masks, dims = table.lists, table.parts.mask, np.arange(len(padded))
+    before, after, moved = lists[sources][:, None], lists[targets][None, :], _moved(table, sources, targets)[:, :, None]
+    changes = ((before != 0) & (after != 0)) | ((masks[before] | masks[after]) & moved != 0)
+    found: Bools = (before != after) & changes & (padded[dims, before] | padded[dims, after])
+    return found
 
 
 def _equal(lists: Ints) -> list[Ints]:
     """The positions of equal rows."""
+    if not lists.any():
+        return [np.arange(len(lists))]
     numbers = np.unique(lists, axis=0, return_inverse=True)[1].reshape(-1)
-    return [np.flatnonzero(numbers == number) for number in range(numbers.max(initial=-1) + 1)]
+    return [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]

@@ -10,6 +10,7 @@ For example, over x=2 and y=2 a matrix has 11 finished placements: [{}, {}], [{x
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -76,11 +77,6 @@ class AxisParts:
         masks = np.arange(1 << len(self.parts))
         bits = (masks[:, None] >> np.arange(len(self.parts))) & 1
         self.size_of_mask = np.prod(np.where(bits, [part.size for part in self.parts], 1), axis=1)
-        # Whether one part comes after another one in a list, by the numbers of the list and of both.
-        self.behind: Bools = np.zeros((len(self.lists), len(self.parts), len(self.parts)), bool)
-        for number, each in enumerate(self.lists):
-            for before, behind in itertools.combinations(each, 2):
-                self.behind[number, behind, before] = True
         self._tables: dict[tuple[int, Axes], Placements] = {}
         self._found_on: dict[tuple[int, int], set[int]] = {}  # by rank and dimension: the lists that shardings have
         for sharding in self._given:
@@ -157,12 +153,17 @@ class AxisParts:
 
     def some_behind(self, lists: Ints, parts: Ints, others: Ints) -> Bools:
         """Whether in each of these lists a part comes after one of others; both are bits."""
-        found = np.zeros(np.broadcast_shapes(lists.shape, parts.shape, others.shape), bool)
-        some, some_others = (int(np.bitwise_or.reduce(each, axis=None)) for each in (parts, others))
-        for a, b in itertools.permutations(range(len(self.parts)), 2):
-            if not (some >> a & 1 and some_others >> b & 1):
-                continue
-            found |= self.behind[lists, a, b] & (parts >> a & 1 == 1) & (others >> b & 1 == 1)
+        found: Bools = self._behind[lists, others] & parts != 0
+        return found
+
+    @functools.cached_property
+    def _behind(self) -> Ints:
+        """The parts, as bits, that in a list come after some of others, by the number of the list and by the others."""
+        found = np.zeros((len(self.lists), 1 << len(self.parts)), np.int64)
+        others = np.arange(found.shape[1])
+        for number, each in enumerate(self.lists):
+            for before, behind in itertools.combinations(each, 2):
+                found[number, others >> before & 1 == 1] |= 1 << behind
         return found
 
     def on_dimension(self, rank: int, dim: int) -> Iterable[int]:
