@@ -154,7 +154,8 @@ def decide(
     builder, solution = solved(target, effort)
     while is_laid_out and effort != FAST:
         again = laid_out(named, builder, solution)
-        if again == target:
+        objective = objective_for(planned_for(again, annotated.mesh))
+        if again == target or builder.cost_by(objective, solution.states) > (1 - GAP) * solution.cost:
             break
         other = solved(again, effort)
         if other[1].cost >= solution.cost:

@@ -286,6 +286,7 @@ class Placements:
         self._number = {(row, left): n for n, (row, left) in enumerate(zip(rows, partial, strict=True))}
         self._shardings: dict[int, TensorSharding] = {}
         self._numbers: dict[TensorSharding, int] = {}
+        self._local: dict[tuple[int, ...], Floats] = {}
         # The finished ones by their lists as digits of one number, ascending.
         self._strides: Ints = np.array([len(parts.lists) ** d for d in range(rank)], np.int64)
         digits = self.lists[: self.finished] @ self._strides
@@ -346,6 +347,8 @@ class Placements:
 
     def local(self, shape: tuple[int, ...], numbers: Ints) -> Floats:
         """The elements of a shard, including padding."""
-        parts = -(-np.array(shape, np.int64) // self.parts.count[self.lists[numbers]])
-        found: Floats = np.prod(parts, axis=-1, dtype=np.float64)
-        return found
+        found = self._local.get(shape)
+        if found is None:
+            parts = -(-np.array(shape, np.int64) // self.parts.count[self.lists])
+            found = self._local[shape] = np.prod(parts, axis=1, dtype=np.float64)
+        return found[numbers]

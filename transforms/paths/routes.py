@@ -247,14 +247,18 @@ class RouteBook:
     def __init__(self, hardware: Hardware) -> None:
         self._hardware = hardware
         self._known: dict[tuple[Placements, bytes], Routed | None] = {}
+        self._of_ends: dict[tuple[Placements, tuple[int, ...], bytes], Routed | None] = {}
         self._uneven: dict[tuple[Placements, tuple[int, ...]], Ints] = {}
         self._wires: dict[AxisParts, WirePrices] = {}
 
     def of(self, table: Placements, shape: tuple[int, ...], ends: Ints) -> Routed | None:
         """The routes of values of a shape between these placements; None if there are too many placements on them."""
         uneven = self.uneven(table, shape)
-        is_as_ends: Bools = ((uneven == 0) | (uneven[:, None] == uneven[ends]).any(axis=1)).all(axis=1)
-        return self._between(table, is_as_ends)
+        key = table, shape, uneven[ends].tobytes()
+        if key not in self._of_ends:
+            is_as_ends: Bools = ((uneven == 0) | (uneven[:, None] == uneven[ends]).any(axis=1)).all(axis=1)
+            self._of_ends[key] = self._between(table, is_as_ends)
+        return self._of_ends[key]
 
     def uneven(self, table: Placements, shape: tuple[int, ...]) -> Ints:
         """What the routes of a placement depend on: the axis list of each dimension that it splits unevenly, or 0.
