@@ -27,6 +27,9 @@ from gspmd.transforms.paths.routes import RouteBook, Routes, StepPrices, WirePri
 MAX_PLANNED = 4
 """The largest number of reshards that are planned for their prices at once: a plan may take a second."""
 
+MAX_BLOCKS = 16
+"""The largest number of pairs of ways to split unevenly for which routes are looked for, since each has its own."""
+
 _NEVER_BYTES = 1e18
 
 
@@ -125,8 +128,11 @@ class PriceBook:
         if len(rows) == len(columns) == 1:
             found = self._along_routes(type_, table, sources, targets)
             return self._without_routes(type_, table, sources, targets) if found is None else found
+        is_many = len(rows) * len(columns) > MAX_BLOCKS
         blocks = np.full((len(sources), len(targets)), math.nan)
         for row, column in itertools.product(rows, columns):
+            if is_many and (uneven[sources[row[0]]].any() or uneven[targets[column[0]]].any()):
+                continue
             found = self._along_routes(type_, table, sources[row], targets[column])
             if found is not None:
                 blocks[np.ix_(row, column)] = found

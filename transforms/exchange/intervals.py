@@ -230,13 +230,15 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
     colors = [0] * len(pieces)
     ends = pieces.source.tolist(), [devices + t for t in pieces.target.tolist()]
     at: list[dict[int, int]] = [{} for _ in range(2 * devices)]
+    taken = [0] * (2 * devices)  # the used rounds, as bits
 
-    def free(node: int) -> int:
-        return next(color for color in range(len(at[node]) + 1) if color not in at[node])
+    def first_free(node: int) -> int:
+        used = taken[node]
+        return (~used & (used + 1)).bit_length() - 1
 
     for piece in order.tolist():
         here, there = ends[0][piece], ends[1][piece]
-        mine, other = free(here), free(there)
+        mine, other = first_free(here), first_free(there)
         path, node, color = [], there, mine
         while mine != other and color in at[node]:
             step = at[node][color]
@@ -246,12 +248,13 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
         for step in path:
             for node in (ends[0][step], ends[1][step]):
                 del at[node][colors[step]]
+                taken[node] ^= 1 << colors[step]
             colors[step] = mine + other - colors[step]
-        for step in path:
+        colors[piece] = mine
+        for step in (*path, piece):
             for node in (ends[0][step], ends[1][step]):
                 at[node][colors[step]] = step
-        colors[piece] = mine
-        at[here][mine] = at[there][mine] = piece
+                taken[node] |= 1 << colors[step]
     return np.array(colors, np.int64)
 
 

@@ -137,8 +137,8 @@ class _Graph:
             bytes_, shares = 4.0**magnitude, tiled.shares
             local, padded = bytes_ * shares.prod(axis=1), bytes_ * self.steps.padded(shares, sizes)
             kinds_s, direct_s = self.prices.of_kinds(local, padded, tiled), self.prices.of_direct(local, tiled)
-            pairs_s, half = _shortest(np.minimum(kinds_s, direct_s), local)
-            middle = _shortest(pairs_s, local)[1]
+            pairs_s, half = _shortest(np.minimum(kinds_s, direct_s), local, self.steps.finished)
+            middle = _shortest(pairs_s, local, self.steps.finished)[1]
             found = _Chosen(tiled, direct_s < kinds_s, half.astype(np.int16), middle.astype(np.int16))
             self._known[key] = found
         return found
@@ -287,22 +287,23 @@ class RouteBook:
         return Routed(routes, np.where(chosen, np.cumsum(chosen) - 1, -1))
 
 
-def _shortest(step_s: Floats, local: Floats) -> tuple[Floats, Ints]:
+def _shortest(step_s: Floats, local: Floats, finished: int) -> tuple[Floats, Ints]:
     """The least seconds in one or two steps, and the placement between two steps; -1 for one step.
 
     `local` are the bytes of a device in each placement. In between, it holds little more than at the ends, or
-    `SMALL_BYTES`.
+    `SMALL_BYTES`. No step leads from the first placements, which are `finished`, to partial ones.
     """
     # Sums and minima along rows, [target, middle], are the fastest, and those in single precision twice as fast.
     before = step_s.astype(np.float32)
     onward, sums = np.ascontiguousarray(before.T), np.empty_like(before)
-    through, most = np.empty(step_s.shape, np.int64), np.maximum(np.maximum.outer(local, local) * PADDING, SMALL_BYTES)
+    through, most = np.zeros(step_s.shape, np.int64), np.maximum(np.maximum.outer(local, local) * PADDING, SMALL_BYTES)
     for held in np.unique(local):
         alike = np.flatnonzero(local == held)
         allowed = np.where(local <= most[alike[0]][:, None], onward, np.float32(math.inf))
         for source in alike.tolist():
-            np.add(allowed, before[source], out=sums)
-            sums.argmin(axis=1, out=through[source])
+            some = slice(finished if source < finished else None)
+            np.add(allowed[some, some], before[source, some], out=sums[some, some])
+            sums[some, some].argmin(axis=1, out=through[source, some])
     first_s, second_s = (np.take_along_axis(step_s, through, axis=axis) for axis in (1, 0))
     least = np.where(local[through] <= most, first_s + second_s, math.inf)
     is_less = least < step_s

@@ -68,7 +68,7 @@ class Steps:
     """The single steps between placements: of which kind, over which parts, among how many devices.
 
     Direct exchanges run over the parts `changed`, and `is_near` are those between neighbors. `in_several` are the steps
-    that change several dimensions.
+    that change several dimensions. The `finished` placements, which are not partial, come first.
     """
 
     def __init__(self, table: Rows) -> None:
@@ -102,6 +102,7 @@ class Steps:
         self.changed: Ints = np.bitwise_or.reduce(np.where(same, 0, parts.mask[before] | parts.mask[after]), axis=2)
         self.is_near = nested & ~self.in_several
         self._parts, self._lists, self._held = parts, lists, table.partial | table.manual
+        self.finished = int(np.count_nonzero(table.partial == 0))
         self._same, self._nested, self._is_settled = same, nested, is_settled
         self._growth = np.where(grown, count[None, :, :] // count[:, None, :], 1)
         names = [sum(1 << n for n, other in enumerate(parts.parts) if other.name == part.name) for part in parts.parts]
@@ -117,12 +118,13 @@ class Steps:
         self._tiled: dict[tuple[int, ...], TiledSteps] = {}
 
     def among(self, positions: Ints) -> Steps:
-        """The steps between some of the placements."""
+        """The steps between some of the placements, in ascending order."""
         found, pairs = copy.copy(self), np.ix_(positions, positions)
         for name, array in vars(self).items():
             if isinstance(array, np.ndarray) and array.shape[:2] == self.kind.shape:
                 setattr(found, name, array[pairs])
         found._lists, found._held = self._lists[positions], self._held[positions]
+        found.finished = int(np.count_nonzero(positions < self.finished))
         found._number_counts()
         return found
 
