@@ -37,7 +37,7 @@ from gspmd.dialect.errors import UsageError
 from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
 from gspmd.transforms.decide.joined_slices import join_slices
 from gspmd.transforms.decide.layout import is_open, laid_out
-from gspmd.transforms.decide.objective import objective_for
+from gspmd.transforms.decide.objective import Objective, objective_for
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import GAP, Solution, solve
 from gspmd.transforms.decide.value_table import ChangedValue, ValueTable
@@ -143,9 +143,11 @@ def decide(
     rules = RuleBook(work.table, replicate_unsupported)
     values = ValueTable(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
 
+    def objective_on(target: str) -> Objective:
+        return objective_for(planned_for(target, annotated.mesh))
+
     def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
-        objective = objective_for(planned_for(target, annotated.mesh))
-        builder = ProblemBuilder(values, work, objective, values_stay=effort == FAST)
+        builder = ProblemBuilder(values, work, objective_on(target), values_stay=effort == FAST)
         return builder, solve(builder.build(), *PASSES[effort])
 
     named, is_laid_out = target, is_open(target, annotated.mesh)
@@ -154,8 +156,7 @@ def decide(
     builder, solution = solved(target, effort)
     while is_laid_out and effort != FAST:
         again = laid_out(named, builder, solution)
-        objective = objective_for(planned_for(again, annotated.mesh))
-        if again == target or builder.cost_by(objective, solution.states) > (1 - GAP) * solution.cost:
+        if again == target or builder.cost_by(objective_on(again), solution.states) > (1 - GAP) * solution.cost:
             break
         other = solved(again, effort)
         if other[1].cost >= solution.cost:

@@ -27,7 +27,7 @@ from gspmd.transforms.paths.routes import RouteBook, Routes, StepPrices, WirePri
 MAX_PLANNED = 4
 """The largest number of reshards that are planned for their prices at once: a plan may take a second."""
 
-MAX_BLOCKS = 16
+MAX_WAYS = 16
 """The largest number of pairs of ways to split unevenly for which routes are looked for, since each has its own."""
 
 _NEVER_BYTES = 1e18
@@ -89,9 +89,11 @@ class PriceBook:
 
     def _without_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
         """Seconds from each source to each target in closed form; infinite if an uneven dimension changes its axes."""
-        found = self._closed(type_, table, sources, targets)
-        crossed = _crossed(self._padded(type_), table, sources, targets)
-        return found if crossed is None else np.where(crossed.any(axis=2), math.inf, found)
+        found, padded = self._closed(type_, table, sources, targets), self._padded(type_)
+        if not padded.any():
+            return found
+        crossed = _crossed(padded, table, sources, targets, _moved(table, sources, targets))
+        return np.where(crossed.any(axis=2), math.inf, found)
 
     def _padded(self, type_: TensorType) -> Bools:
         """The axis lists that split a dimension unevenly, by dimension."""
@@ -128,7 +130,7 @@ class PriceBook:
         if len(rows) == len(columns) == 1:
             found = self._along_routes(type_, table, sources, targets)
             return self._without_routes(type_, table, sources, targets) if found is None else found
-        is_many = len(rows) * len(columns) > MAX_BLOCKS
+        is_many = len(rows) * len(columns) > MAX_WAYS
         blocks = np.full((len(sources), len(targets)), math.nan)
         for row, column in itertools.product(rows, columns):
             if is_many and (uneven[sources[row[0]]].any() or uneven[targets[column[0]]].any()):
@@ -184,8 +186,9 @@ class PriceBook:
                 first_s, per_byte = self._wires.of(kind, mask)
                 latency_s, slope = latency_s + first_s, slope + per_byte * share
 
-        crossed = _crossed(padded, table, sources, targets)
-        if crossed is not None:
+        moved = _moved(table, sources, targets)
+        if padded.any():
+            crossed = _crossed(padded, table, sources, targets, moved)
             joined, cut = (
                 np.bitwise_or.reduce(np.where(crossed, parts.mask[each], 0), axis=2).astype(small)
                 for each in (before, after)
@@ -198,7 +201,7 @@ class PriceBook:
         scattered, reduced = sums_a & mask_b, sums_a & ~mask_b
         new = mask_b & ~mask_a & ~sums_a
         kept = mask_a & mask_b
-        moved = _moved(table, sources, targets) & kept
+        moved = moved & kept
         gathered = mask_a & ~mask_b
         stays = np.zeros(shape, bool)  # whether the parts of a dimension change their order
         late = np.zeros(shape, bool)  # whether scattered parts follow exchanged parts in the goal
@@ -241,16 +244,14 @@ def _moved(table: Placements, sources: Ints, targets: Ints) -> Ints:
     return found
 
 
-def _crossed(padded: Bools, table: Placements, sources: Ints, targets: Ints) -> Bools | None:
-    """The dimensions split unevenly before or after that change or exchange axes; None without uneven dimensions.
+def _crossed(padded: Bools, table: Placements, sources: Ints, targets: Ints, moved: Ints) -> Bools:
+    """The dimensions split unevenly before or after that change or exchange axes.
 
-    `padded` are the lists that split a dimension unevenly.
+    `padded` are the lists that split a dimension unevenly, and `moved` are the parts that change their dimension.
     """
-    if not padded.any():
-        return None
     lists, masks, dims = table.lists, table.parts.mask, np.arange(len(padded))
-    before, after, moved = lists[sources][:, None], lists[targets][None, :], _moved(table, sources, targets)[:, :, None]
-    changes = ((before != 0) & (after != 0)) | ((masks[before] | masks[after]) & moved != 0)
+    before, after = lists[sources][:, None], lists[targets][None, :]
+    changes = ((before != 0) & (after != 0)) | ((masks[before] | masks[after]) & moved[:, :, None] != 0)
     found: Bools = (before != after) & changes & (padded[dims, before] | padded[dims, after])
     return found
 

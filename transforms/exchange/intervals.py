@@ -212,13 +212,18 @@ def _colorings(pieces: Pieces, devices: int) -> Iterable[Ints]:
     yield _fewest(pieces, order, devices)
 
 
+def _free_bit(used: int) -> int:
+    """The lowest bit that is not used."""
+    return ~used & (used + 1)
+
+
 def _first_free(pieces: Pieces, order: Ints, devices: int) -> Ints:
     colors = np.zeros(len(pieces), np.int64)
     sends, receives = [0] * devices, [0] * devices  # the used rounds, as bits
     source, target = pieces.source.tolist(), pieces.target.tolist()
     for piece in order.tolist():
         taken = sends[source[piece]] | receives[target[piece]]
-        bit = ~taken & (taken + 1)
+        bit = _free_bit(taken)
         sends[source[piece]] |= bit
         receives[target[piece]] |= bit
         colors[piece] = bit.bit_length()
@@ -233,8 +238,7 @@ def _fewest(pieces: Pieces, order: Ints, devices: int) -> Ints:
     taken = [0] * (2 * devices)  # the used rounds, as bits
 
     def first_free(node: int) -> int:
-        used = taken[node]
-        return (~used & (used + 1)).bit_length() - 1
+        return _free_bit(taken[node]).bit_length() - 1
 
     for piece in order.tolist():
         here, there = ends[0][piece], ends[1][piece]

@@ -116,10 +116,11 @@ class CollectiveMatmul(CollectivePass):
             why = f"{moved:.0f} bytes are gathered or scattered, less than {self.matmul_min_bytes}"
             program.decline(found.dot, _WHAT, why)
             return None
-        plans = self._plans(found.sizes)
+        sizes = found.sizes
+        plans = self._plans(sizes)
         if not self.use_cost_model:
             return plans[0]
-        estimate = found.sizes.estimate(hardware, plans)
+        estimate = sizes.estimate(hardware, plans)
         if not estimate.pays:
             times = (
                 f"{estimate.steps_s * 1e6:.1f} us overlapped, {estimate.sequential_s * 1e6:.1f} us one after the other"
