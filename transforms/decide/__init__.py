@@ -35,6 +35,7 @@ from jaxlib.mlir import ir
 
 from gspmd.dialect.errors import UsageError
 from gspmd.dialect.own_attributes import DECIDED, GIVEN, IN_MIDDLE
+from gspmd.transforms.decide.frame import frames
 from gspmd.transforms.decide.joined_slices import join_slices
 from gspmd.transforms.decide.layout import is_open, laid_out
 from gspmd.transforms.decide.objective import Objective, objective_for
@@ -143,11 +144,13 @@ def decide(
     rules = RuleBook(work.table, replicate_unsupported)
     values = ValueTable(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
 
+    similar = frames()
+
     def objective_on(target: str) -> Objective:
         return objective_for(planned_for(target, annotated.mesh))
 
     def solved(target: str, effort: str) -> tuple[ProblemBuilder, Solution]:
-        builder = ProblemBuilder(values, work, objective_on(target), values_stay=effort == FAST)
+        builder = ProblemBuilder(values, work, objective_on(target), similar, values_stay=effort == FAST)
         return builder, solve(builder.build(), *PASSES[effort])
 
     named, is_laid_out = target, is_open(target, annotated.mesh)

@@ -72,19 +72,12 @@ class Alternatives:
         strategies, total, runs = problem.class_of[op.index], np.zeros(1), values.runs[op.index]
         for index, value in enumerate(op.operands):
             if not values.is_splittable[value] and value not in op.operands[:index]:
-                moved = prices.moves(
-                    problem.types[value],
-                    problem.domains.table(value),
-                    self._at_hand(op, value),
-                    strategies.tensors[index],
-                )
+                needed = strategies.tensors[index]
+                moved = prices.moves(problem.types[value], needed.table, self._at_hand(op, value), needed.numbers)
                 total = total + moved.min(axis=0) / (runs[index] if runs else 1)
         for index, value in enumerate(op.results, len(op.operands)):
-            now = np.array([problem.domains.now(value)])
-            total = (
-                total
-                + prices.moves(problem.types[value], problem.domains.table(value), strategies.tensors[index], now)[:, 0]
-            )
+            now, made = np.array([problem.domains.now(value)]), strategies.tensors[index]
+            total = total + prices.moves(problem.types[value], made.table, made.numbers, now)[:, 0]
         return total
 
     def _at_hand(self, op: Op, value: int) -> Ints:
@@ -98,7 +91,7 @@ class Alternatives:
         for use in problem.values.uses[source.value]:
             if use.op is not None and use.op.index != op.index:
                 strategies, state = problem.class_of[use.op.index], self._states[problem.op_variable[use.op.index]]
-                found.add(int(strategies.tensors[use.op.operands.index(source.value)][state]))
+                found.add(int(strategies.tensors[use.op.operands.index(source.value)].numbers[state]))
             elif use.need is not None and use.order not in problem.optional_orders:
                 found.add(problem.domains.table(value).number(use.need))
         return np.array(sorted(found))

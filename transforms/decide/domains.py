@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Hashable
 
 import numpy as np
 
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.transforms.decide.frame import Frame, Uneven
 from gspmd.transforms.decide.sums import Sums
+from gspmd.transforms.decide.tables import Domain
 from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.ir.types import TensorType, element_bytes
-from gspmd.transforms.paths.placements import AxisParts, Bools, Ints, Placements
-
-Uneven = frozenset[tuple[int, int]]
-"""Sizes, with the numbers of axis lists by which propagation splits them unevenly somewhere."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Domain:
-    """Placements of a table, by number; `key` identifies the domain.
-
-    For a value with optional constraints, `taken` says which of them are used, as bits.
-    """
-
-    key: int
-    table: Placements
-    numbers: Ints
-    taken: Ints | None = None
-
-    def is_taken(self, constraint: int) -> Bools:
-        """The states in which an optional constraint, given by its position among these, is used."""
-        assert self.taken is not None, "it has optional constraints"
-        found: Bools = (self.taken >> constraint) & 1 == 1
-        return found
+from gspmd.transforms.paths.placements import AxisParts, Ints, Placements
 
 
 def uneven_in(values: ValueTable, parts: AxisParts) -> Uneven:
@@ -51,18 +30,16 @@ def uneven_in(values: ValueTable, parts: AxisParts) -> Uneven:
 
 
 class Domains:
-    """The domains of a program's values; equal ones are shared. `fits` maps a size to the axis lists that may split it.
+    """The domains of a program's values; equal ones are shared.
 
-    A value that a loop carries or reads may take at most `loop_bytes` more memory than by propagation. With
-    `values_stay`, a value keeps the sharding of propagation, or is partial.
+    A value that a loop carries or reads may take only a little more memory than by propagation. With `values_stay`, a
+    value keeps the sharding of propagation, or is partial.
     """
 
-    def __init__(
-        self, values: ValueTable, parts: AxisParts, sums: Sums, fits: Callable[[int], Bools], loop_bytes: float,
-        values_stay: bool,
-    ) -> None:  # fmt: skip
-        self._values, self._parts, self._sums, self._fits = values, parts, sums, fits
-        self._types, self._loop_bytes, self._values_stay = values.program.value_type, loop_bytes, values_stay
+    def __init__(self, values: ValueTable, frame: Frame, sums: Sums, values_stay: bool) -> None:
+        self._values, self._parts, self._sums, self._fits = values, frame.parts, sums, frame.strategies.fits
+        self._types, self._values_stay = values.program.value_type, values_stay
+        self._loop_bytes, self._frame = frame.objective.hardware.loop_bytes, frame
         self._tables: dict[int, Placements] = {}
         self._of: dict[int, Domain] = {}
         self._known: dict[Hashable, Domain] = {}
@@ -148,13 +125,11 @@ class Domains:
         found = self._known.get(key)
         if found is None:
             numbers, taken = make(), None
-            content = table, numbers.tobytes(), optional
             if optional:  # none of the constraints is used, or one, or all
                 masks = sorted({0, *(1 << bit for bit in range(optional)), (1 << optional) - 1})
                 taken = np.repeat(np.array(masks, np.int64), len(numbers))
                 numbers = np.tile(numbers, len(masks))
-            found = self._known.setdefault(content, Domain(len(self._known), table, numbers, taken))
-            self._known[key] = found
+            found = self._known[key] = self._frame.domain(table, numbers, taken)
         return found
 
 
@@ -165,10 +140,11 @@ class ChosenDomains:
     without one.
     """
 
-    def __init__(self, domains: Domains, state_of: Callable[[int], int], copy_of: Callable[[int], int]) -> None:
-        self._domains, self._state_of, self._copy_of = domains, state_of, copy_of
+    def __init__(
+        self, domains: Domains, frame: Frame, state_of: Callable[[int], int], copy_of: Callable[[int], int]
+    ) -> None:
+        self._domains, self._frame, self._state_of, self._copy_of = domains, frame, state_of, copy_of
         self.table, self.now = domains.table, domains.now
-        self._known: dict[tuple[int, int], Domain] = {}
 
     def of(self, value: int) -> Domain:
         """The placement of a value."""
@@ -179,10 +155,6 @@ class ChosenDomains:
         return self._part(self._domains.copies(value), self._copy_of(value))
 
     def _part(self, domain: Domain, state: int) -> Domain:
-        found = self._known.get((domain.key, state))
-        if found is None:
-            part = slice(state, state + 1) if state >= 0 else slice(0)
-            taken = None if domain.taken is None else domain.taken[part]
-            found = Domain(len(self._known), domain.table, domain.numbers[part], taken)
-            self._known[domain.key, state] = found
-        return found
+        part = slice(state, state + 1) if state >= 0 else slice(0)
+        taken = None if domain.taken is None else domain.taken[part]
+        return self._frame.domain(domain.table, domain.numbers[part], taken)

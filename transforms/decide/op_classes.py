@@ -2,102 +2,42 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from gspmd.dialect.axes import Axes, size_of
+from gspmd.dialect.axes import size_of
 from gspmd.dialect.placement import FactorAxes, factor_axes
 from gspmd.dialect.rule import PASS_THROUGH, PERMUTATION, OpShardingRule
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.decide.domains import Domains
-from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.prices import PriceBook
-from gspmd.transforms.decide.strategies import Allowed, Strategies, StrategyBook
+from gspmd.transforms.decide.frame import Frame
+from gspmd.transforms.decide.op_kinds import CostedKind, OpClass, OpKind
+from gspmd.transforms.decide.strategies import Allowed, Strategies
 from gspmd.transforms.decide.sums import Sums
 from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.decide.work import CONTRACTIONS, WorkBook, touched_bytes, touched_parts
 from gspmd.transforms.emit.partial_values import is_taking_apart, partial_sharding
-from gspmd.transforms.ir.op_info import OpInfo
 from gspmd.transforms.ir.program import Op
-from gspmd.transforms.ir.types import TensorType, element_bytes
+from gspmd.transforms.ir.types import element_bytes
 from gspmd.transforms.ops import traits_of
 from gspmd.transforms.ops.op_definition import definition_of
-from gspmd.transforms.paths.placements import Bools, Floats, Ints, Placements
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class OpClass:
-    """The strategies of a class of equal operations, from all of their rules.
-
-    `tensors` are the placements of each tensor. `cost_s` includes the work and the communication of the local form, and
-    `moves_inside` says whether there is any. `key` identifies the class, and `made_of` is what its costs are made of.
-    """
-
-    key: int
-    tensors: tuple[Ints, ...]
-    cost_s: Floats
-    moves_inside: Bools
-    made_of: CostedKind
-
-
-class CostedKind(NamedTuple):
-    """A kind of operations, its strategies by rule, and the share of the arithmetic beyond which work is repeated."""
-
-    kind: OpKind
-    strategies: tuple[Strategies, ...]
-    least_share: float
-
-    def alone(self, state: int) -> Strategies:
-        """One of the strategies."""
-        for strategies in self.strategies:
-            if state < len(strategies.share):
-                return strategies.taken(np.array([state]))
-            state -= len(strategies.share)
-        raise IndexError(state)
-
-
-class OpKind(NamedTuple):
-    """The key of a class.
-
-    `reference` are the placements by propagation, -1 for constants; `linear` are the operands that may be partial, and
-    `held` the manual axes around the operation. `wanted` are the placements in which consumers need its only result, if
-    the local form can produce these. `touched` is the memory that it reads and writes for each byte of its tensors.
-    """
-
-    info: OpInfo
-    rule: OpShardingRule
-    held: Axes
-    linear: tuple[int, ...]
-    reference: tuple[int, ...]
-    touched: tuple[float, ...]
-    wanted: tuple[int, ...] = ()
-
-    @property
-    def types(self) -> tuple[TensorType, ...]:
-        return self.info.operands + self.info.results
-
-    @property
-    def placed(self) -> list[int]:
-        """The placements by propagation, with constants replicated."""
-        return [max(number, 0) for number in self.reference]
+from gspmd.transforms.paths.placements import Floats, Placements
 
 
 class OpClasses:
     """The classes of a program's operations, with the cost of each strategy under the objective."""
 
-    def __init__(
-        self, values: ValueTable, work: WorkBook, domains: Domains, sums: Sums, prices: PriceBook,
-        strategies: StrategyBook, objective: Objective,
-    ) -> None:  # fmt: skip
+    def __init__(self, values: ValueTable, work: WorkBook, domains: Domains, sums: Sums, frame: Frame) -> None:
         self._values, self._work, self._domains, self._sums = values, work, domains, sums
-        self._prices, self._strategies, self._objective = prices, strategies, objective
-        self._hardware, self._parts = prices.hardware, prices.parts
         self._buffers = Buffers(values.program)
-        self._known: dict[OpKind, OpClass] = {}
+        self._begin(frame)
+
+    def _begin(self, frame: Frame) -> None:
+        self._frame, self._known = frame, frame.classes
+        self._prices, self._strategies, self._objective = frame.prices, frame.strategies, frame.objective
+        self._hardware, self._parts, self._is_open = frame.prices.hardware, frame.parts, frame.is_open
 
     def of(self, op: Op) -> OpClass:
         """The class of an operation."""
@@ -132,14 +72,17 @@ class OpClasses:
     def _of_strategies(self, made_of: CostedKind, costs: list[Floats], key: int) -> OpClass:
         """The class with these strategies, whose work and communication cost `costs`."""
         kind, every, _ = made_of
-        tensors = tuple(np.concatenate([each.tensors[t] for each in every]) for t in range(len(kind.types)))
+        tensors = tuple(
+            self._frame.domain(self._table(len(type_.shape), kind), np.concatenate([each.tensors[t] for each in every]))
+            for t, type_ in enumerate(kind.types)
+        )
         inside = np.concatenate([each.moves_inside for each in every])
         cost_s = np.concatenate(
             [each + self._repeated_s(made_of, strategies) for each, strategies in zip(costs, every, strict=True)]
         )
-        for numbers, reference in zip(tensors[: len(kind.info.operands)], kind.reference, strict=False):
+        for tensor, reference in zip(tensors[: len(kind.info.operands)], kind.reference, strict=False):
             if reference >= 0:
-                cost_s = cost_s + np.where(numbers == reference, 0.0, self._objective.surprise_s)
+                cost_s = cost_s + np.where(tensor.numbers == reference, 0.0, self._objective.surprise_s)
         return OpClass(key, tensors, cost_s, inside, made_of)
 
     def _all_strategies(self, kind: OpKind) -> Iterator[tuple[Strategies, Floats]]:
@@ -216,7 +159,7 @@ class OpClasses:
         return strategies.taken(kept), cost_s[kept]
 
     def _is_along_reference(self, kind: OpKind, numbers: list[int]) -> bool:
-        if self._values.is_open:
+        if self._is_open:
             return True
         for type_, number, reference in zip(kind.types, numbers, kind.reference, strict=True):
             lists = self._table(len(type_.shape), kind).lists
@@ -312,7 +255,7 @@ class OpClasses:
 
     def _allowed(self, rule: OpShardingRule, kind: OpKind) -> Allowed:
         """By factor, the axis lists that split it, and their prefixes; pass-through factors may have those of all."""
-        if self._values.is_open:
+        if self._is_open:
             return (tuple(range(len(self._parts.lists))),) * len(rule.sizes)
         found: list[set[int]] = [{0} for _ in rule.sizes]
         everywhere: set[int] = set()
@@ -355,11 +298,9 @@ class ChosenClasses(OpClasses):
     `chosen` are the class and the strategy of an operation.
     """
 
-    def __init__(
-        self, classes: OpClasses, objective: Objective, prices: PriceBook, chosen: Callable[[Op], tuple[OpClass, int]]
-    ) -> None:
+    def __init__(self, classes: OpClasses, frame: Frame, chosen: Callable[[Op], tuple[OpClass, int]]) -> None:
         vars(self).update(vars(classes))
-        self._objective, self._prices, self._hardware = objective, prices, prices.hardware
+        self._begin(frame)
         self._chosen = chosen
         self._of_state: dict[tuple[int, int], OpClass] = {}
 

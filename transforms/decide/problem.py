@@ -19,14 +19,14 @@ import numpy as np
 
 from gspmd.dialect.axes import starts_with
 from gspmd.dialect.sharding import TensorSharding
-from gspmd.transforms.decide.domains import ChosenDomains, Domain, Domains, uneven_in
+from gspmd.transforms.decide.domains import ChosenDomains, Domains, uneven_in
+from gspmd.transforms.decide.frame import Frame, Frames
 from gspmd.transforms.decide.objective import Objective
-from gspmd.transforms.decide.op_classes import ChosenClasses, OpClass, OpClasses
-from gspmd.transforms.decide.prices import PriceBook
+from gspmd.transforms.decide.op_classes import ChosenClasses, OpClasses
+from gspmd.transforms.decide.op_kinds import OpClass
 from gspmd.transforms.decide.solver import Problem
-from gspmd.transforms.decide.strategies import StrategyBook
 from gspmd.transforms.decide.sums import Sums
-from gspmd.transforms.decide.tables import Tables
+from gspmd.transforms.decide.tables import Domain
 from gspmd.transforms.decide.value_table import Consumer, ValueTable
 from gspmd.transforms.decide.widened import moved_types
 from gspmd.transforms.decide.work import WorkBook
@@ -42,13 +42,6 @@ class DirectValue(NamedTuple):
     result: int
     consumer: Op
     operand: int
-
-
-class _TargetDomain(NamedTuple):
-    """Placements to which values are resharded, and their key."""
-
-    key: Hashable
-    numbers: Ints
 
 
 class Copy(NamedTuple):
@@ -69,9 +62,9 @@ class ProblemBuilder:
     """Builds the problem of a propagated program.
 
     `variable_of` are the variables of values; `op_variable` and `class_of` are the variables and classes of operations,
-    by index. `direct` are the values without a variable, and `optional_orders` the program positions of optional
-    constraints. Values with equal `alike` share a variable, and reshards of a value count `moved` times. With
-    `values_stay`, values keep the shardings of propagation, and only strategies are chosen.
+    by index. `frames` are those of similar problems. `direct` are the values without a variable, and `optional_orders`
+    the program positions of optional constraints. Values with equal `alike` share a variable, and reshards of a value
+    count `moved` times. With `values_stay`, values keep the shardings of propagation, and only strategies are chosen.
     """
 
     def __init__(
@@ -79,6 +72,7 @@ class ProblemBuilder:
         values: ValueTable,
         work: WorkBook,
         objective: Objective,
+        frames: Frames,
         values_stay: bool = False,
         alike: Mapping[int, Hashable] | None = None,
         moved: Callable[[int], float] = lambda value: 1.0,
@@ -86,8 +80,8 @@ class ProblemBuilder:
         self.values, self.work, self.types = values, work, moved_types(values.program)
         self._given = list(values.sharding)  # by propagation; the decision replaces them later
         needs = {use.need for uses in values.needs.values() for use in uses if use.need is not None}
-        self.parts = AxisParts(values.annotated.mesh, {*values.sharding, *values.results, *needs})
-        strategies, sums = StrategyBook(self.parts, uneven_in(values, self.parts)), Sums(values)
+        parts = AxisParts(values.annotated.mesh, {*values.sharding, *values.results, *needs})
+        frame, sums = frames.of(parts, uneven_in(values, parts), objective, values.is_open), Sums(values)
         self.direct: dict[int, DirectValue] = {}
         self._moved = moved
         self.optional_orders = {
@@ -95,24 +89,19 @@ class ProblemBuilder:
         }
         self._alike = _alike_in_layers(values) | dict(alike or {})
         self._searched: set[int] = set()  # values for which `direct` is complete
-        prices = PriceBook(self.parts, objective.hardware)
-        self._whole = Domains(values, self.parts, sums, strategies.fits, objective.hardware.loop_bytes, values_stay)
-        classes = OpClasses(values, work, self._whole, sums, prices, strategies, objective)
-        self._begin(objective, prices, self._whole, classes)
+        self._whole = Domains(values, frame, sums, values_stay)
+        self._begin(frame, self._whole, OpClasses(values, work, self._whole, sums, frame))
 
-    def _begin(
-        self, objective: Objective, prices: PriceBook, domains: Domains | ChosenDomains, classes: OpClasses
-    ) -> None:
+    def _begin(self, frame: Frame, domains: Domains | ChosenDomains, classes: OpClasses) -> None:
         """A problem without variables."""
-        self.objective, self.prices, self.domains, self._classes = objective, prices, domains, classes
-        self.tables = Tables()
+        self.frame, self.domains, self._classes = frame, domains, classes
+        self.parts, self.objective, self.prices, self.tables = frame.parts, frame.objective, frame.prices, frame.tables
         self.problem = Problem(self.tables)
         self.variable_of: dict[int, int] = {}
         self.op_variable: dict[int, int] = {}
         self.class_of: dict[int, OpClass] = {}
         self._shared: dict[Hashable, int] = {}  # the shared variables
         self._copies: dict[int, int] = {}
-        self._equal: dict[Hashable, bool] = {}
 
     def build(self) -> Problem:
         """The variables and their costs."""
@@ -140,9 +129,10 @@ class ProblemBuilder:
         def strategy_of(op: Op) -> tuple[OpClass, int]:
             return self.class_of[op.index], states[self.op_variable[op.index]]
 
-        again, prices = shallow_copy(self), PriceBook(self.parts, objective.hardware, self.prices)
-        classes = ChosenClasses(self._classes, objective, prices, strategy_of)
-        again._begin(objective, prices, ChosenDomains(self._whole, state_of, copy_of), classes)
+        again = shallow_copy(self)
+        frame = Frame(self.frame.strategies, objective, self.frame.is_open, self.prices)
+        classes = ChosenClasses(self._classes, frame, strategy_of)
+        again._begin(frame, ChosenDomains(self._whole, frame, state_of, copy_of), classes)
         decided, self.values.sharding = self.values.sharding, list(self._given)
         try:
             problem = again.build()
@@ -155,11 +145,7 @@ class ProblemBuilder:
 
     def shardings_of(self, op: Op, state: int) -> tuple[TensorSharding, ...]:
         """The placements of operands and results under one of an operation's strategies."""
-        values = (*op.operands, *op.results)
-        return tuple(
-            self.domains.table(value).sharding(int(numbers[state]))
-            for value, numbers in zip(values, self.class_of[op.index].tensors, strict=True)
-        )
+        return tuple(tensor.table.sharding(int(tensor.numbers[state])) for tensor in self.class_of[op.index].tensors)
 
     # ---- variables ----
 
@@ -191,9 +177,7 @@ class ProblemBuilder:
         source = self.source(consumer.value, consumer.order)
         domain, bit = self.domains.of(source.value), values.optional[values.carried[source.value]].index(constraint)
         target = self.domains.table(consumer.value).number(values.sharding[constraint])
-        table = self._moves(
-            self.types[consumer.value], domain, source.copies, _TargetDomain(("need", target), np.array([target]))
-        )
+        table = self._moves(self.types[consumer.value], domain, source.copies, self._placement(consumer.value, target))
         taken = tables.number(
             ("optional", table, domain.key, bit), lambda: np.where(domain.is_taken(bit), tables[table][:, 0], 0.0)
         )
@@ -214,9 +198,8 @@ class ProblemBuilder:
         """The variable of a value's producer, if it has the same states; else a new one."""
         producer = self.values.producer.get(value)
         if producer is not None and producer.index in self.op_variable and len(producer.results) == 1:
-            strategies, number = self.class_of[producer.index], len(producer.operands)
-            key = "made", strategies.key, domain.key
-            if self._are_equal(key, strategies.tensors[number], domain.numbers) and not self._serves_several(value):
+            (made,) = self.class_of[producer.index].tensors[len(producer.operands) :]
+            if made is domain and not self._serves_several(value):
                 return self.op_variable[producer.index]
         return self.problem.variable(len(domain.numbers))
 
@@ -242,18 +225,11 @@ class ProblemBuilder:
             direct = self._direct_value(value)
             if direct is None or direct.producer.index not in self.class_of:
                 continue
-            made = self.class_of[direct.producer.index]
-            key = "before", made.key, direct.result, strategies.key, index
-            is_same = self._are_equal(key, made.tensors[direct.result], strategies.tensors[index])
+            made = self.class_of[direct.producer.index].tensors[direct.result]
+            is_same = made is strategies.tensors[index]
             if is_same and self.values.consumers[direct.producer.index].times == self.values.consumers[op.index].times:
                 return self.op_variable[direct.producer.index]
         return None
-
-    def _are_equal(self, key: Hashable, left: Ints, right: Ints) -> bool:
-        found = self._equal.get(key)
-        if found is None:
-            found = self._equal[key] = np.array_equal(left, right)
-        return found
 
     def _direct_value(self, value: int) -> DirectValue | None:
         """The producer and the consumer of a value with exactly one use."""
@@ -302,14 +278,9 @@ class ProblemBuilder:
 
     def _charge_direct(self, value: int, direct: DirectValue, times: float) -> None:
         """Charge the reshard of a value between its producer and its only consumer."""
-        made, needed, type_ = (
-            self.class_of[direct.producer.index],
-            self.class_of[direct.consumer.index],
-            self.types[value],
-        )
-        sources, targets, table = made.tensors[direct.result], needed.tensors[direct.operand], self.domains.table(value)
-        name = "on", type_, made.key, direct.result, needed.key, direct.operand
-        moves = self.tables.number(name, lambda: self.prices.moves(type_, table, sources, targets))
+        made = self.class_of[direct.producer.index].tensors[direct.result]
+        needed = self.class_of[direct.consumer.index].tensors[direct.operand]
+        moves = self._moves(self.types[value], made, (), needed)
         a, b = self.op_variable[direct.producer.index], self.op_variable[direct.consumer.index]
         if a != b:
             self.problem.join(a, b, self.tables.times(moves, times * self._moved(value)))
@@ -320,10 +291,10 @@ class ProblemBuilder:
         source = self.source(value, self.values.consumers[op.index].order)
         count, times = runs[indices[0]] if runs else 1, times * self._moved(value)
         for position, index in enumerate(indices):
-            targets = _TargetDomain(("to", strategies.key, index), strategies.tensors[index])
+            targets = strategies.tensors[index]
             table = self._moves(self.types[value], self.domains.of(source.value), source.copies, targets)
             for other in indices[:position]:
-                table = self._unless_same(table, strategies, index, other)
+                table = self._unless_same(table, targets, strategies.tensors[other])
             if count > 1:
                 table = self._before_loop(table, source.value, targets, count)
             if not self.values.may_change(source.value) and self._is_shared(source.value):
@@ -331,7 +302,11 @@ class ProblemBuilder:
             else:
                 self._connect(source.value, self.op_variable[op.index], self.tables.times(table, times))
 
-    def _before_loop(self, table: int, value: int, targets: _TargetDomain, count: int) -> int:
+    def _placement(self, value: int, number: int) -> Domain:
+        """A single placement of a value."""
+        return self.frame.domain(self.domains.table(value), np.array([number], np.int64))
+
+    def _before_loop(self, table: int, value: int, targets: Domain, count: int) -> int:
         """The costs of reshards that run once before a loop, if their results need little memory."""
 
         def make() -> Floats:
@@ -347,20 +322,18 @@ class ProblemBuilder:
         found: Floats = (held[None, :] - before[:, None]) * element_bytes(type_.element)
         return found
 
-    def _unless_same(self, table: int, strategies: OpClass, index: int, other: int) -> int:
+    def _unless_same(self, table: int, targets: Domain, other: Domain) -> int:
         """The costs of reshards to an operand, without those shared with another operand."""
-        same = strategies.tensors[index] == strategies.tensors[other]
-        name = "once", table, strategies.key, index, other
+        same = targets.numbers == other.numbers
+        name = "once", table, targets.key, other.key
         return self.tables.number(name, lambda: np.where(same[None, :], 0.0, self.tables[table]))
 
     def _charge_result(self, value: int, number: int, op: Op, times: float) -> None:
         """Charge the reshard of a result from the produced placement to that of the value."""
-        variable, strategies, type_ = self.op_variable[op.index], self.class_of[op.index], self.types[value]
+        variable, made = self.op_variable[op.index], self.class_of[op.index].tensors[number]
         if self.values.may_change(value) and self._variable(value) == variable:
             return
-        made, domain = strategies.tensors[number], self.domains.of(value)
-        name = "made", type_, strategies.key, number, domain.key
-        moves = self.tables.number(name, lambda: self.prices.moves(type_, domain.table, made, domain.numbers))
+        moves = self._moves(self.types[value], made, (), self.domains.of(value))
         self._connect(value, variable, self.tables.times(self.tables.transposed(moves), times * self._moved(value)))
 
     def _connect(self, value: int, variable: int, table: int) -> None:
@@ -372,7 +345,7 @@ class ProblemBuilder:
 
     # ---- reshards ----
 
-    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Copy, ...], targets: _TargetDomain) -> int:
+    def _moves(self, type_: TensorType, domain: Domain, copies: tuple[Copy, ...], targets: Domain) -> int:
         """The table of reshards from the states of a domain to others, or from a copy if that is cheaper."""
 
         def make() -> Floats:
@@ -438,12 +411,12 @@ class ProblemBuilder:
         for op in (use.op for use in self.values.uses[value] if use.op is not None):
             strategies, state = self.class_of[op.index], states[self.op_variable[op.index]]
             tensors = zip(op.operands, strategies.tensors, strict=False)
-            if any(operand == value and numbers[state] == placement for operand, numbers in tensors):
+            if any(operand == value and tensor.numbers[state] == placement for operand, tensor in tensors):
                 return True
         return False
 
     def _charge_copy(
-        self, value: int, table: int, targets: _TargetDomain, variable: int | None, times: float, count: int
+        self, value: int, table: int, targets: Domain, variable: int | None, times: float, count: int
     ) -> None:  # fmt: skip
         """Charge the reshard of a fixed value to the targets: from its common copy, or from itself if that is cheaper.
 
@@ -472,10 +445,9 @@ class ProblemBuilder:
             found = self._copies[value] = self._once(
                 value, ("copy", own.key, domain.key), lambda: self.problem.variable(len(domain.numbers) + 1)
             )
-            targets = _TargetDomain(("copy", domain.key), domain.numbers)
-            moves = self._moves(self.types[value], own, (), targets)
+            moves = self._moves(self.types[value], own, (), domain)
             if count > 1:
-                moves = self._before_loop(moves, value, targets, count)
+                moves = self._before_loop(moves, value, domain, count)
             row = self.tables.number(
                 ("copied", moves), lambda: np.concatenate([[0.0], self.tables[moves][0] + self.objective.surprise_s])
             )
@@ -489,13 +461,11 @@ class ProblemBuilder:
         values, tables, source = self.values, self.tables, self.source(use.value, use.order)
         root, other = source.value, values.carried[use.like] if use.need is None else -1
         if use.need is not None:
-            target = self.domains.table(use.value).number(use.need)
-            targets = _TargetDomain(("need", target), np.array([target]))
+            targets = self._placement(use.value, self.domains.table(use.value).number(use.need))
         elif use.like == use.value or values.carried[root] == other:
             return
         else:
-            goal = self.domains.of(other)
-            targets = _TargetDomain(("like", goal.key), goal.numbers)
+            targets = self.domains.of(other)
         moves = self._moves(self.types[use.value], self.domains.of(root), source.copies, targets)
         times = use.times * use.copies * self._moved(use.value)
         table = tables.times(moves, times)
@@ -519,7 +489,7 @@ class ProblemBuilder:
                 table = self._moves(self.types[value], self.domains.of(value), (), self._return_targets(value))
                 self.problem.add(self._variable(value), self.tables.row_minima(table))
 
-    def _return_targets(self, value: int) -> _TargetDomain:
+    def _return_targets(self, value: int) -> Domain:
         """The placements in which a result without an annotation may be returned: even, and not partial.
 
         If there are arguments of its type, these are the shardings of the arguments.
@@ -531,8 +501,7 @@ class ProblemBuilder:
             found = sorted(
                 {*domain.numbers[self._may_be_returned(domain, shape)].tolist(), *self._evenly(domain, shape)}
             )
-        numbers = np.array(found, np.int64)
-        return _TargetDomain(("ends", numbers.tobytes()), numbers)
+        return self.frame.domain(domain.table, np.array(found, np.int64))
 
     def _may_be_returned(self, domain: Domain, shape: tuple[int, ...]) -> Bools:
         """The states in which a result of the program may be returned."""

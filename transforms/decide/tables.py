@@ -1,4 +1,4 @@
-"""Interned tables of costs, so that computations on equal tables run once.
+"""Interned domains and tables of costs, so that computations on equal tables run once.
 
 Programs are repetitive: layers, heads, gradients of weights. The same function of the same tables is the same table.
 So one of many equal parts of a problem is solved, and the others are looked up.
@@ -6,11 +6,32 @@ So one of many equal parts of a problem is solved, and the others are looked up.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from gspmd.transforms.paths.placements import Floats, Ints
+from gspmd.transforms.paths.placements import Bools, Floats, Ints, Placements
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """Placements of a table, by number: the states of a value, or those of a tensor in each strategy.
+
+    Interned: equal ones are one object, and have one `key`. For a value with optional constraints, `taken` says which
+    of them are used, as bits.
+    """
+
+    key: int
+    table: Placements
+    numbers: Ints
+    taken: Ints | None = None
+
+    def is_taken(self, constraint: int) -> Bools:
+        """The states in which an optional constraint, given by its position among these, is used."""
+        assert self.taken is not None, "it has optional constraints"
+        found: Bools = (self.taken >> constraint) & 1 == 1
+        return found
 
 
 class Tables:

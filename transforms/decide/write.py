@@ -50,7 +50,7 @@ def _direct_sharding(builder: ProblemBuilder, states: list[int], value: int, dir
     """The sharding of a value with one producer and one consumer: as produced; if that is partial, as needed."""
     table = builder.domains.table(value)
     made, needed = (
-        int(builder.class_of[op.index].tensors[tensor][states[builder.op_variable[op.index]]])
+        int(builder.class_of[op.index].tensors[tensor].numbers[states[builder.op_variable[op.index]]])
         for op, tensor in ((direct.producer, direct.result), (direct.consumer, direct.operand))
     )
     return table.sharding(needed if table.partial[made] else made)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import dataclasses
 import enum
 import weakref
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from jaxlib.mlir import ir
 
@@ -125,8 +127,24 @@ class InfoReader:
 _readers: weakref.WeakKeyDictionary[Operation, InfoReader] = weakref.WeakKeyDictionary()
 
 
+_shared: contextvars.ContextVar[InfoReader | None] = contextvars.ContextVar("gspmd_infos", default=None)
+
+
+@contextlib.contextmanager
+def sharing_infos() -> Iterator[None]:
+    """Inside, all modules share the descriptions of operations."""
+    token = _shared.set(InfoReader())
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
 def infos_of(module: Operation) -> InfoReader:
     """The descriptions of the operations of a module, shared by all passes with the memoized results."""
+    shared = _shared.get()
+    if shared is not None:
+        return shared
     found = _readers.get(module)
     if found is None:
         found = _readers[module] = InfoReader()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -77,11 +77,21 @@ class AxisParts:
         masks = np.arange(1 << len(self.parts))
         bits = (masks[:, None] >> np.arange(len(self.parts))) & 1
         self.size_of_mask = np.prod(np.where(bits, [part.size for part in self.parts], 1), axis=1)
+        self.direct_exchanges: dict[tuple[int, int, int, int], tuple[int, float] | None] = {}
+        """Those along one dimension, as `steps.py` describes them: by its size, its lists, and parts as bits."""
         self._tables: dict[tuple[int, Axes], Placements] = {}
         self._found_on: dict[tuple[int, int], set[int]] = {}  # by rank and dimension: the lists that shardings have
         for sharding in self._given:
             for dim, axes in enumerate(sharding.dim_axes()):
                 self._found_on.setdefault((sharding.rank, dim), {0}).update(self.prefixes(self.list_of(axes)))
+
+    def content(self) -> Hashable:
+        """What placements depend on: equal parts have equal placements.
+
+        Over one or two parts, all placements are listed, whatever shardings the program has.
+        """
+        given = frozenset(self._given) if len(self.parts) > 2 else None
+        return self.mesh, tuple(self.parts), tuple(self.lists), tuple(self.sums), given
 
     def _cut(self, used: set[Axes]) -> list[Axis]:
         """The parts that shardings with these lists of axes have of the mesh."""

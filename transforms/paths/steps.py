@@ -21,7 +21,7 @@ from gspmd.transforms.exchange.blocks import MAX_BLOCKS, least_sent
 from gspmd.transforms.exchange.direct import direct_exchange
 from gspmd.transforms.exchange.halo import realignment, realignments
 from gspmd.transforms.exchange.intervals import MAX_ROUNDS, Exchange, cheapest, nests
-from gspmd.transforms.paths.placements import Bools, Floats, Ints, Rows
+from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints, Rows
 from gspmd.transforms.paths.prices import MAX_PLANNED_DEVICES, MAX_TILES
 
 KINDS = ("", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute")
@@ -167,9 +167,10 @@ class Steps:
         dim = _first(~self._same[rows, columns])
         asked = dim, self._lists[rows, dim], self._lists[columns, dim], self._held[rows]
         for (d, before, after, held), at in _groups(*asked):
-            ends = *(self._parts.axes[each] for each in (before, after)), self._parts.axes_of_mask(held)
-            found = _of_one_dimension(self._parts.mesh, shape[d], *ends)
-            pairs = rows[at], columns[at]
+            key = shape[d], before, after, held
+            if key not in self._parts.direct_exchanges:
+                self._parts.direct_exchanges[key] = _of_one_dimension(self._parts, *key)
+            found, pairs = self._parts.direct_exchanges[key], (rows[at], columns[at])
             is_planned[pairs] = found is not None
             messages[pairs], sent[pairs] = found or (0, 0.0)
         return TiledSteps(
@@ -184,14 +185,15 @@ class Steps:
     def _realigned(self, shape: tuple[int, ...], crossed: Bools, number: Ints) -> Realignments:
         """The gathers that cross tiles in one dimension, and the exchanges of axes between two dimensions that do."""
         count, lists, masks = self._parts.count, self._lists, self._parts.mask
-        found: list[Realignments] = []
+        found: list[tuple[Ints, Ints]] = []
+        sent: list[tuple[int, float, int, int]] = []
 
         def add(rows: Ints, columns: Ints, mask: int, exchanges: list[tuple[Exchange, int]]) -> None:
             """Pairs of placements with exchanges of dimensions, of which a device has so many elements afterwards."""
             ways = [(cheapest(exchange), size) for exchange, size in exchanges]
             sending = [way.messages for way, _ in ways if way.sent]
-            values = mask, sum((way.sent / size for way, size in ways), 0.0), sum(sending), len(sending)
-            found.append(Realignments(rows, columns, *(np.full(len(rows), each) for each in values)))
+            found.append((rows, columns))
+            sent.append((mask, sum((way.sent / size for way, size in ways), 0.0), sum(sending), len(sending)))
 
         rows, columns = np.nonzero((self.kind == GATHER) & (number == 1))
         dim = _first(crossed[self._tile[rows], self._tile[columns]])
@@ -211,8 +213,12 @@ class Steps:
                 exchanges = realignments((shape[s], shape[t]), counts, int(count[grown]) // counts[1])
                 shards = (-(-shape[d] // int(count[each])) for d, each in ((s, kept), (t, grown)))
                 add(rows[at], columns[at], int(masks[left] | masks[joined]), list(zip(exchanges, shards, strict=True)))
-        add(np.zeros(0, np.int64), np.zeros(0, np.int64), 0, [])
-        return Realignments(*map(np.concatenate, zip(*found, strict=True)))
+        none = np.zeros(0, np.int64)
+        both = [np.concatenate([none, *(pair[end] for pair in found)]) for end in (0, 1)]
+        of_pair = np.repeat(np.arange(len(found)), [len(rows) for rows, _ in found])
+        values = np.array(sent, np.float64).reshape(-1, 4)[of_pair]
+        mask, messages, dims = (values[:, column].astype(np.int64) for column in (0, 2, 3))
+        return Realignments(both[0], both[1], mask, values[:, 1], messages, dims)
 
 
 def _first(marked: Bools) -> Ints:
@@ -265,11 +271,15 @@ def _between_counts(shape: tuple[int, ...], counts: Ints) -> _Tiles:
     return _Tiles(crossed, pieces.prod(axis=2), kept.prod(axis=2), part, shard / size, turns)
 
 
-def _of_one_dimension(mesh: Mesh, size: int, before: Axes, after: Axes, held: Axes) -> tuple[int, float] | None:
+def _of_one_dimension(
+    parts: AxisParts, size: int, list_before: int, list_after: int, mask_held: int
+) -> tuple[int, float] | None:
     """The messages of a direct exchange of one dimension, and what it sends relative to the shard after it.
 
     None if it is not planned, or gathers the whole dimension.
     """
+    mesh, before, after = parts.mesh, parts.axes[list_before], parts.axes[list_after]
+    held = parts.axes_of_mask(mask_held)
     axes = tuple(dict.fromkeys((*before, *after)))
     if all(map(mesh.is_full, axes)):  # which axes they are does not matter
         mesh = Mesh(tuple((str(number), axis.size) for number, axis in enumerate(axes)))

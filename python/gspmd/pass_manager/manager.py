@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -17,6 +16,7 @@ from gspmd.dialect.diagnostic import Diagnostic, Severity, Sink, listener, of_er
 from gspmd.dialect.error_codes import Code
 from gspmd.dialect.errors import Error, ErrorKind, InternalError, Unsupported, UsageError
 from gspmd.dialect.renaming import by_old_name, warn_in_text
+from gspmd.pass_manager.collection import collection_paused
 from gspmd.pass_manager.ir_printing import IrPrinting
 from gspmd.pass_manager.native_passes import check_native
 from gspmd.pass_manager.pipeline_text import Element, parse_option_texts, parse_pipeline
@@ -199,19 +199,6 @@ class _RemarkInFoldedLayers(Exception):
     """Passes remarked on something in layers that repeat, and have to in each of them."""
 
 
-@contextlib.contextmanager
-def _collection_paused() -> Iterator[None]:
-    """Passes make many small values that live until they end: looking for garbage meanwhile is wasted."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 class _Run:
     """One run of a pipeline: its diagnostics, and the last of our passes that started."""
 
@@ -228,7 +215,7 @@ class _Run:
     def going_on(self) -> Iterator[None]:
         """Inside, passes run; what they say is heard, and what they raise becomes the first error, located."""
         try:
-            with diagnostics.listening(self.hear, self._module.context), _collection_paused():
+            with diagnostics.listening(self.hear, self._module.context), collection_paused():
                 yield
         except Error as error:
             reproducer.blame(error)

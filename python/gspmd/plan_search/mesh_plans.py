@@ -168,9 +168,8 @@ class MeshPlans:
         """Drop decisions that propagation reaches as well: values inside, then small and dependent roles."""
         inside = [n for n, role in enumerate(self.roles) if role.values and self.state[n] is not None]
         largest = max((role.bytes for role in self.roles if role.arguments), default=0.0)
-        small = [n for n in self._decided() if self.roles[n].bytes <= _SMALL * largest]
-        follows = [n for n in self._decided() if n not in small and self._follows(n)]
-        pending, tries = [follows, small, inside], _OPENED
+        minor = [n for n in self._decided() if self.roles[n].bytes <= _SMALL * largest or self._follows(n)]
+        pending, tries = [minor, inside], _OPENED
         while pending and self.has_time() and tries:
             part = pending.pop()
             if not part:

@@ -27,6 +27,7 @@ from gspmd.plan_search.roles import DecidedRole, Roles, find_roles
 from gspmd.reading import read_program
 from gspmd.transforms.analysis.buffers import Buffers
 from gspmd.transforms.analysis.memory import aliases_in, largest_moments
+from gspmd.transforms.decide.frame import frames
 from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.problem import ProblemBuilder
 from gspmd.transforms.decide.solver import Problem, solve
@@ -108,6 +109,7 @@ class PlanProblem:
             self._work = WorkBook(every_row(), context_of(top))
             book = RuleBook(self._work.table, bool(question.arguments.get("replicate_unsupported")))
             self._values = ValueTable(annotated, book, _next_step(annotated.program, entries))
+        self._frames = frames()
         self._arguments = annotated.program.body.arguments
         self._problems: dict[tuple[str, float], _BuiltProblem] = {}
         self._options: dict[int, list[TensorSharding]] = {}
@@ -160,7 +162,7 @@ class PlanProblem:
             for argument in role.arguments
         }
         objective = Objective(hardware, repeated=0.0, next_step=False)
-        builder = ProblemBuilder(self._values, self._work, objective, alike=alike, moved=moved)
+        builder = ProblemBuilder(self._values, self._work, objective, self._frames, alike=alike, moved=moved)
         return _BuiltProblem(builder, builder.build())
 
     def choose_within(self, most_bytes: float, may_be: Mask | None = None) -> PlanSolution:
@@ -277,7 +279,7 @@ class PlanProblem:
                 elif root in builder.direct:
                     direct = builder.direct[root]
                     variable = builder.op_variable[direct.producer.index]
-                    numbers = builder.class_of[direct.producer.index].tensors[direct.result]
+                    numbers = builder.class_of[direct.producer.index].tensors[direct.result].numbers
                 else:
                     continue
                 held = domain.table.local(type_.shape, numbers) * (element_bytes(type_.element) / len(self._moments))

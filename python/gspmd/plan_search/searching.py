@@ -19,6 +19,7 @@ from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import following, tell
 from gspmd.dialect.sharding import TensorSharding
+from gspmd.pass_manager.collection import collection_paused
 from gspmd.plan_search.bound import WORK, Bound, work_bound_s
 from gspmd.plan_search.judging import check_judge, compiled_outcome
 from gspmd.plan_search.mesh_plans import MeshPlans
@@ -33,6 +34,7 @@ from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourceLines
 from gspmd.suggestions.suggesting import base_of
+from gspmd.transforms.decide.frame import sharing
 from gspmd.transforms.machine.target_file import read_hardware, read_target
 from gspmd.transforms.machine.targets import NEUTRAL
 from gspmd.transforms.ops.custom_rules import RuleSource
@@ -90,9 +92,10 @@ def search(
         mesh = file.mesh
     module = _readable(program, num_partitions)
     search_ = _SharedState(module, target, memory, arguments, file, started, time_limit_s)
-    over = [search_.posed(each) for each in search_.first(meshes_to_try(module, mesh, num_partitions, target))]
-    best = search_.best_of(sorted(over, key=lambda each: each.best.cost_s))
-    found = search_.finished(best, sum(len(each.prices.found) for each in over))
+    with sharing(), collection_paused():
+        over = [search_.posed(each) for each in search_.first(meshes_to_try(module, mesh, num_partitions, target))]
+        best = search_.best_of(sorted(over, key=lambda each: each.best.cost_s))
+        found = search_.finished(best, sum(len(each.prices.found) for each in over))
     return search_.judged(found, best, compiled) if compiled else found
 
 

@@ -17,6 +17,7 @@ from gspmd.dialect.limits import is_count
 from gspmd.dialect.mesh import Mesh
 from gspmd.dialect.progress import following, tell
 from gspmd.explanations.explanation import explain
+from gspmd.pass_manager.collection import collection_paused
 from gspmd.pass_manager.manager import run_in_memory
 from gspmd.plan_search.plan_problem import PlanProblem
 from gspmd.plan_search.pricing import SearchSettings
@@ -29,6 +30,7 @@ from gspmd.suggestions.suggestion import Suggestion
 from gspmd.suggestions.text import hint_lines
 from gspmd.tables import fitted
 from gspmd.text_report import mesh_text
+from gspmd.transforms.decide.frame import sharing
 from gspmd.transforms.ingest import Ingest
 from gspmd.transforms.ir.modules import mesh_operations
 from gspmd.transforms.ir.reading import model_of
@@ -143,12 +145,13 @@ def suggest(
         "target": target,
         "options": options,
     }
-    known = explain(program if base.is_given else base.module, num_partitions, **arguments)
-    before = outcome_of(known.partitioned, target)
     trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
-    problem = PlanProblem(base.module, known.mesh, SearchSettings(target, 0.0, arguments))
-    promising = [candidate.annotation for candidate in Candidates(known, problem, save).all()]
-    trials.run(promising)
+    with sharing(), collection_paused():
+        known = explain(program if base.is_given else base.module, num_partitions, **arguments)
+        before = outcome_of(known.partitioned, target)
+        problem = PlanProblem(base.module, known.mesh, SearchSettings(target, 0.0, arguments))
+        promising = [candidate.annotation for candidate in Candidates(known, problem, save).all()]
+        trials.run(promising)
     lines = SourceLines(base.module)
     return Suggestions(
         mesh=known.mesh,
