@@ -11,9 +11,13 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import gspmd
+from gspmd.dialect.mesh import Mesh
 from gspmd.reading import read_program
-from gspmd.transforms.decide.frame import frames, sharing
+from gspmd.transforms.decide.frame import Frame, frames, sharing
+from gspmd.transforms.decide.objective import objective_for
+from gspmd.transforms.machine.cost import Hardware
 from gspmd.transforms.parsing.mlir import new_context
+from gspmd.transforms.paths.placements import AxisParts
 
 CORPUS = Path(__file__).resolve().parents[2] / "benchmarks" / "corpus" / "losses"
 TEXTS = [path.read_text(encoding="utf-8") for path in sorted(CORPUS.glob("*.mlir"))[::4]]
@@ -63,7 +67,21 @@ def test_differently_annotated_programs(mesh: dict[str, int], target: str) -> No
 
 
 def test_frames_last_as_long_as_they_are_shared() -> None:
+    mesh, objective = Mesh((("x", 2), ("y", 2))), objective_for(Hardware())
+
+    def frame() -> Frame:
+        return frames().of(AxisParts(mesh, ()), frozenset(), objective, is_open=False)
+
     with sharing():
-        shared = frames()
-        assert frames() is shared
-    assert frames() is not shared
+        shared = frame()
+        assert frame() is shared
+    assert frame() is not shared
+
+
+def test_frames_of_many_placements_are_not_kept() -> None:
+    mesh, objective, own = Mesh((("x", 2), ("y", 2), ("z", 2))), objective_for(Hardware()), frames()
+    with sharing():
+        first, second = (frames().of(AxisParts(mesh, ()), frozenset(), objective, is_open=False) for _ in range(2))
+        assert first is not second
+        both = [own.of(AxisParts(mesh, ()), frozenset(), objective, is_open=False) for _ in range(2)]
+        assert both[0] is both[1]

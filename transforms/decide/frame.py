@@ -49,14 +49,20 @@ class Frame:
 
 
 class Frames:
-    """The frames of some problems; equal ones have the same."""
+    """The frames of the problems of a program, or of many `alike`. Equal problems have the same frame.
 
-    def __init__(self) -> None:
+    Frames are kept for other programs only if they list all placements: others are large and seldom equal.
+    """
+
+    def __init__(self, alike: Frames | None = None) -> None:
+        self._alike = alike
         self._strategies: dict[Hashable, StrategyBook] = {}
         self._known: dict[Hashable, Frame] = {}
 
     def of(self, parts: AxisParts, uneven: Uneven, objective: Objective, is_open: bool) -> Frame:
         """The frame of a problem over these parts, whose propagation has these uneven shardings."""
+        if self._alike is not None and parts.lists_all:
+            return self._alike.of(parts, uneven, objective, is_open)
         placements = parts.content(), uneven
         strategies = self._strategies.get(placements)
         if strategies is None:
@@ -72,8 +78,8 @@ _shared: contextvars.ContextVar[Frames | None] = contextvars.ContextVar("gspmd_f
 
 
 def frames() -> Frames:
-    """Those of earlier programs inside `sharing`, else new ones."""
-    return _shared.get() or Frames()
+    """The frames of a program; inside `sharing`, also those of earlier programs."""
+    return Frames(_shared.get())
 
 
 @contextlib.contextmanager

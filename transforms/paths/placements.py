@@ -85,13 +85,14 @@ class AxisParts:
             for dim, axes in enumerate(sharding.dim_axes()):
                 self._found_on.setdefault((sharding.rank, dim), {0}).update(self.prefixes(self.list_of(axes)))
 
-    def content(self) -> Hashable:
-        """What placements depend on: equal parts have equal placements.
+    @property
+    def lists_all(self) -> bool:
+        """Whether all placements are listed, whatever shardings the program has: one or two parts have few."""
+        return len(self.parts) <= 2
 
-        Over one or two parts, all placements are listed, whatever shardings the program has.
-        """
-        given = frozenset(self._given) if len(self.parts) > 2 else None
-        return self.mesh, tuple(self.parts), tuple(self.lists), tuple(self.sums), given
+    def content(self) -> Hashable:
+        """What placements depend on, besides the shardings of the program if not all placements are listed."""
+        return self.mesh, tuple(self.parts), tuple(self.lists), tuple(self.sums)
 
     def _cut(self, used: set[Axes]) -> list[Axis]:
         """The parts that shardings with these lists of axes have of the mesh."""
@@ -178,7 +179,7 @@ class AxisParts:
 
     def on_dimension(self, rank: int, dim: int) -> Iterable[int]:
         """The lists that may split a dimension of values of a rank: all, or if there are many, those in the program."""
-        if (rank + 1) ** len(self.parts) <= MAX_PLACEMENTS:
+        if self.lists_all or (rank + 1) ** len(self.parts) <= MAX_PLACEMENTS:
             return range(len(self.lists))
         return sorted(self._found_on.get((rank, dim), {0}))
 
