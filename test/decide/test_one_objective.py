@@ -14,7 +14,7 @@ WITHOUT_TARGET = {"BESIDE_BYTES"}
 # What is looked at, for how long, in how large pieces, or how much of it is told.
 LIMITS = {
     "decide/alternatives.py": {"MAX_ALTERNATIVES"},
-    "decide/prices.py": {"MAX_PLANNED", "MAX_WAYS", "_NEVER_BYTES"},
+    "decide/prices.py": {"MAX_WAYS", "_NEVER_BYTES"},
     "decide/solver.py": {"GAP", "FIRST_READ", "MAX_AVERAGE_STATES", "MAX_STATES"},
     "decide/tables.py": {"_MAX_SUMS"},
     "decide/strategies.py": {"MAX_STRATEGIES"},

@@ -5,8 +5,8 @@ counts only bytes. Axes that are new in the goal are sliced first, which costs o
 split a dimension of the goal become reduce-scatters, others all-reduces. Parts that change their dimension move by
 all-to-alls, remaining parts are gathered, and if the order of parts differs, one permute comes first.
 
-If the sharding of a dimension changes and is uneven, the planner computes the price of a few reshards. The price of
-many is an upper bound: the dimension is gathered first, and sliced last.
+If the sharding of a dimension changes and is uneven, the planner computes the price of a single reshard. The price of
+one among several is an upper bound: the dimension is gathered first, and sliced last.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ import numpy as np
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.machine.cost import Hardware
-from gspmd.transforms.paths.placements import MAX_PLACEMENTS, AxisParts, Bools, Floats, Ints, Placements
+from gspmd.transforms.paths.placements import AxisParts, Bools, Floats, Ints, Placements
 from gspmd.transforms.paths.planner import Planner
 from gspmd.transforms.paths.routes import RouteBook, Routes, StepPrices, WirePrices
-
-MAX_PLANNED = 4
-"""The largest number of reshards that are planned for their prices at once: a plan may take a second."""
 
 MAX_WAYS = 16
 """The largest number of pairs of ways to split unevenly for which routes are looked for, since each has its own."""
@@ -39,12 +36,16 @@ def never_s(hardware: Hardware) -> float:
 
 
 class ClosedForm(NamedTuple):
-    """Prices of reshards: by pair, a latency, and seconds for each byte of the source; by way of one permute or not."""
+    """Prices of reshards: by pair, a latency, and seconds for each byte of the source; by way of one permute or not.
+
+    `is_bound` says whether the price is an upper bound.
+    """
 
     latency_s: Floats
     per_byte_s: Floats
     once_latency_s: Floats
     once_per_byte_s: Floats
+    is_bound: Bools
 
     def seconds(self, held: Floats) -> Floats:
         """Seconds if a device holds so many bytes of the source."""
@@ -64,8 +65,7 @@ class PriceBook:
         self.parts, self.hardware = parts, hardware
         self.never_s = never_s(hardware)
         self._known: dict[tuple[TensorType, Routes], Floats] = {}
-        self._forms: dict[tuple[Placements, bytes], ClosedForm] = {}
-        self._asked: dict[tuple[Placements, bytes], int] = {}
+        self._forms: dict[tuple[Placements, bytes, bytes, bytes], ClosedForm] = {}
         self.planner: Planner = Planner(parts.mesh, hardware) if routes is None else routes.planner
         self._routes: RouteBook = RouteBook(hardware) if routes is None else routes._routes
         self._wires = WirePrices(parts, hardware)
@@ -80,44 +80,30 @@ class PriceBook:
         if partial.any():
             found[(partial & ~table.partial[sources][:, None]) != 0] = self.never_s
         unknown = np.isinf(found)
-        if np.count_nonzero(unknown) > MAX_PLANNED:
+        if found.size == 1 and unknown.all():
+            found[0, 0] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[0], targets[0])))
+        elif unknown.any():
             found[unknown] = self._closed(type_, table, sources, targets)[unknown]
-            return found
-        for a, b in np.argwhere(unknown).tolist():
-            found[a, b] = self._planned_s(type_, *(table.sharding(int(n)) for n in (sources[a], targets[b])))
         return found
-
-    def _without_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each source to each target in closed form; infinite if an uneven dimension changes its axes."""
-        found, padded = self._closed(type_, table, sources, targets), self._padded(type_)
-        if not padded.any():
-            return found
-        crossed = _crossed(padded, table, sources, targets, _moved(table, sources, targets))
-        return np.where(crossed.any(axis=2), math.inf, found)
 
     def _padded(self, type_: TensorType) -> Bools:
         """The axis lists that split a dimension unevenly, by dimension."""
         found: Bools = np.array(type_.shape, np.int64)[:, None] % self.parts.count != 0
         return found
 
-    def _closed(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
-        """Seconds from each source to each target in closed form, which is linear in the bytes of the source.
-
-        Once as many pairs have been asked for as there are, the form holds all, unless that would take too much memory.
-        """
+    def _closed(
+        self, type_: TensorType, table: Placements, sources: Ints, targets: Ints, with_bounds: bool = True
+    ) -> Floats:
+        """Seconds from each source to each target in closed form; infinite instead of upper bounds without these."""
         padded = self._padded(type_)
-        key, numbers = (table, padded.tobytes()), np.arange(len(table.lists))
+        key = table, padded.tobytes(), sources.tobytes(), targets.tobytes()
         form = self._forms.get(key)
-        if form is None and len(numbers) <= MAX_PLACEMENTS:
-            self._asked[key] = self._asked.get(key, 0) + len(sources) * len(targets)
-            if self._asked[key] >= len(numbers) ** 2:
-                form = self._forms[key] = self._form(padded, table, numbers, numbers)
         if form is None:
-            form = self._form(padded, table, sources, targets)
-        else:
-            form = ClosedForm(*(each.take(sources, axis=0).take(targets, axis=1) for each in form))
+            form = self._forms[key] = self._form(padded, table, sources, targets)
         held, goal = (table.local(type_.shape, each) * element_bytes(type_.element) for each in (sources, targets))
         moved_s = form.seconds(held[:, None]) + goal / self.hardware.memory_bytes_per_s
+        if not with_bounds:
+            moved_s = np.where(form.is_bound, math.inf, moved_s)
         return np.where(sources[:, None] == targets, 0.0, moved_s)
 
     def _by_ends(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats:
@@ -129,7 +115,7 @@ class PriceBook:
         rows, columns = _equal(uneven[sources]), _equal(uneven[targets])
         if len(rows) == len(columns) == 1:
             found = self._along_routes(type_, table, sources, targets)
-            return self._without_routes(type_, table, sources, targets) if found is None else found
+            return self._closed(type_, table, sources, targets, with_bounds=False) if found is None else found
         is_many = len(rows) * len(columns) > MAX_WAYS
         blocks = np.full((len(sources), len(targets)), math.nan)
         for row, column in itertools.product(rows, columns):
@@ -139,9 +125,9 @@ class PriceBook:
             if found is not None:
                 blocks[np.ix_(row, column)] = found
         is_left = np.isnan(blocks)
-        return (
-            np.where(is_left, self._without_routes(type_, table, sources, targets), blocks) if is_left.any() else blocks
-        )
+        if is_left.any():
+            blocks = np.where(is_left, self._closed(type_, table, sources, targets, with_bounds=False), blocks)
+        return blocks
 
     def _along_routes(self, type_: TensorType, table: Placements, sources: Ints, targets: Ints) -> Floats | None:
         """Seconds from each source to each target, which split dimensions alike unevenly; None without routes."""
@@ -176,7 +162,6 @@ class PriceBook:
         a, b = sources[:, None], targets[None, :]
         masks, sums = table.mask.astype(small), table.partial.astype(small)  # pairs are many: their masks are small
         mask_a, mask_b, sums_a, sums_b = masks[a], masks[b], sums[a], sums[b]
-        before, after = table.lists[a], table.lists[b]
         shape = len(sources), len(targets)
         latency_s, slope, share = np.zeros(shape), np.zeros(shape), np.ones(shape)  # of the bytes of the source
 
@@ -187,14 +172,14 @@ class PriceBook:
                 latency_s, slope = latency_s + first_s, slope + per_byte * share
 
         moved = _moved(table, sources, targets)
-        if padded.any():
-            crossed = _crossed(padded, table, sources, targets, moved)
-            joined, cut = (
-                np.bitwise_or.reduce(np.where(crossed, parts.mask[each], 0), axis=2).astype(small)
-                for each in (before, after)
-            )
+        crossed = [_crossed(padded[dim], table, dim, sources, targets, moved) for dim in range(table.rank)]
+        is_bound = np.logical_or.reduce(crossed)
+        if is_bound.any():
+            list_masks, joined, cut = parts.mask.astype(small), np.zeros(shape, small), np.zeros(shape, small)
+            for dim, is_crossed in enumerate(crossed):
+                joined |= np.where(is_crossed, list_masks[table.lists[sources, dim]][:, None], small.type(0))
+                cut |= np.where(is_crossed, list_masks[table.lists[targets, dim]], small.type(0))
             mask_a, mask_b = mask_a & ~joined, mask_b & ~cut
-            before, after = (np.where(crossed, 0, each) for each in (before, after))
             send("all_gather", joined)
             share = share * parts.size_of_mask[joined]
             slope += np.where(joined != 0, 2 * share, 0.0) / self.hardware.memory_bytes_per_s
@@ -205,8 +190,9 @@ class PriceBook:
         gathered = mask_a & ~mask_b
         stays = np.zeros(shape, bool)  # whether the parts of a dimension change their order
         late = np.zeros(shape, bool)  # whether scattered parts follow exchanged parts in the goal
-        for dim in range(table.rank):
-            left, right = before[..., dim], after[..., dim]
+        for dim, is_crossed in enumerate(crossed):
+            left = np.where(is_crossed, 0, table.lists[sources, dim][:, None])
+            right = np.where(is_crossed, 0, table.lists[targets, dim])
             stays |= ~parts.prefix[left, right]
             if scattered.any():
                 stays |= parts.some_behind(right, new | (kept & ~moved), scattered)
@@ -231,7 +217,8 @@ class PriceBook:
         alike = ((sums_a | sums_b) == 0) & (count[a] == count[b]).all(axis=2)
         once_s, per_byte = self._wires.of("collective_permute", masks[a] | masks[b])
         copied = 1 / self.hardware.memory_bytes_per_s
-        return ClosedForm(latency_s, slope + copied, np.where(alike, once_s, math.inf), per_byte + copied)
+        once_s = np.where(alike, once_s, math.inf)
+        return ClosedForm(latency_s, slope + copied, once_s, per_byte + copied, is_bound)
 
 
 def _moved(table: Placements, sources: Ints, targets: Ints) -> Ints:
@@ -244,15 +231,15 @@ def _moved(table: Placements, sources: Ints, targets: Ints) -> Ints:
     return found
 
 
-def _crossed(padded: Bools, table: Placements, sources: Ints, targets: Ints, moved: Ints) -> Bools:
-    """The dimensions split unevenly before or after that change or exchange axes.
+def _crossed(padded: Bools, table: Placements, dim: int, sources: Ints, targets: Ints, moved: Ints) -> Bools:
+    """Whether a dimension that is split unevenly before or after changes or exchanges axes.
 
-    `padded` are the lists that split a dimension unevenly, and `moved` are the parts that change their dimension.
+    `padded` are the lists that split it unevenly, and `moved` are the parts that change their dimension.
     """
-    lists, masks, dims = table.lists, table.parts.mask, np.arange(len(padded))
-    before, after = lists[sources][:, None], lists[targets][None, :]
-    changes = ((before != 0) & (after != 0)) | ((masks[before] | masks[after]) & moved[:, :, None] != 0)
-    found: Bools = (before != after) & changes & (padded[dims, before] | padded[dims, after])
+    before, after = table.lists[sources, dim][:, None], table.lists[targets, dim][None, :]
+    masks = table.parts.mask.astype(moved.dtype)
+    changes = ((before != 0) & (after != 0)) | ((masks[before] | masks[after]) & moved != 0)
+    found: Bools = (before != after) & changes & (padded[before] | padded[after])
     return found
 
 

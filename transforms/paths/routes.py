@@ -31,7 +31,7 @@ _PROBE = 1e9  # bytes: large enough that latencies are negligible, and small eno
 
 
 class WirePrices:
-    """The prices of collectives, by the set of axis parts that they run over (bits); of many sets, computed on use."""
+    """The prices of collectives, by the set of axis parts that they run over (bits), computed on use."""
 
     def __init__(self, parts: AxisParts, hardware: Hardware) -> None:
         self._parts, self._hardware = parts, hardware
@@ -43,10 +43,11 @@ class WirePrices:
         if known is None:
             known = self._known[kind, reach] = np.full((2, 1 << len(self._parts.parts)), math.nan)
             known[:, 0] = 0.0  # over no parts, nothing is sent
-            if not self._parts.is_limited:
-                self._fill(known, kind, reach, np.arange(1, known.shape[1]))
-        if self._parts.is_limited:
-            self._fill(known, kind, reach, np.unique(mask[np.isnan(known[0, mask])]))
+        unknown = np.isnan(known[0])
+        if unknown.any():
+            is_asked = np.zeros_like(unknown)
+            is_asked[mask] = True
+            self._fill(known, kind, reach, np.flatnonzero(is_asked & unknown))
         return known[0, mask], known[1, mask]
 
     def _fill(self, known: Floats, kind: str, reach: int, masks: Ints) -> None:
