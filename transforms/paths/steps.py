@@ -86,7 +86,7 @@ class Steps:
         is_alike = (count[:, None, :] == count[None, :, :]).all(axis=2)
         is_scattered = grown.all(axis=2) & (changes == 1) & (mask_b & ~mask_a == sums_a & ~sums_b)
         none, moved = np.zeros((len(lists), len(lists)), np.int64), _moved(table)
-        kind, mask = np.full_like(none, NO_KIND), none
+        kind, mask = np.full(none.shape, NO_KIND, np.int8), none
         for number, is_step, over in (
             (PERMUTE, is_alike & is_settled, moved),
             (EXCHANGE, nested & (mask_a == mask_b) & is_settled, moved),
@@ -95,26 +95,28 @@ class Steps:
             (REDUCE, same.all(axis=2) & is_taken, sums_a & ~sums_b),
             (SCATTER, is_scattered & is_taken, sums_a & ~sums_b),
         ):
-            kind, mask = np.where(is_step, number, kind), np.where(is_step, over, mask)
-        self.kind, self.mask = kind, mask
-        self.devices = parts.size_of_mask[mask]
-        self._changes, self.in_several = changes, changes > 1
-        self.changed: Ints = np.bitwise_or.reduce(np.where(same, 0, parts.mask[before] | parts.mask[after]), axis=2)
+            kind, mask = np.where(is_step, np.int8(number), kind), np.where(is_step, over, mask)
+        # Graphs are kept for later programs, so arrays of pairs are small.
+        self.kind, self.mask = kind, mask.astype(np.int32)
+        self.devices = parts.size_of_mask[mask].astype(np.int32)
+        self._changes, self.in_several = changes.astype(np.int8), changes > 1
+        changed = np.bitwise_or.reduce(np.where(same, 0, parts.mask[before] | parts.mask[after]), axis=2)
+        self.changed = changed.astype(np.int32)
         self.is_near = nested & ~self.in_several
         self._parts, self._lists, self._held = parts, lists, table.partial | table.manual
         self.finished = int(np.count_nonzero(table.partial == 0))
         self._same, self._nested, self._is_settled = same, nested, is_settled
-        self._growth = np.where(grown, count[None, :, :] // count[:, None, :], 1)
+        self._growth = np.where(grown, count[None, :, :] // count[:, None, :], 1).astype(np.int32)
         names = [sum(1 << n for n, other in enumerate(parts.parts) if other.name == part.name) for part in parts.parts]
         of_names = np.array([sum({names[number] for number in each}) for each in parts.lists], np.int64)
         over = np.bitwise_or.reduce(np.where(same, 0, of_names[before] | of_names[after]), axis=2)
-        self._devices = parts.size_of_mask[over & ~self._held[:, None]]
+        self._devices = parts.size_of_mask[over & ~self._held[:, None]].astype(np.int32)
         self._number_counts()
 
     def _number_counts(self) -> None:
         """Find the different counts of shards of all dimensions, and by placement and by pair, which it has."""
         self._counts, self._tile = np.unique(self._parts.count[self._lists], axis=0, return_inverse=True)
-        self._pair = self._tile[:, None] * len(self._counts) + self._tile
+        self._pair = (self._tile[:, None] * len(self._counts) + self._tile).astype(np.int32)
         self._tiled: dict[tuple[int, ...], TiledSteps] = {}
 
     def among(self, positions: Ints) -> Steps:
