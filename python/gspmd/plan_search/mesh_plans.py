@@ -20,6 +20,7 @@ from gspmd.plan_search.plan_problem import Mask, PlanProblem, PlanSolution
 from gspmd.plan_search.pricing import PlanPrices, SearchSettings, State, is_better, rank
 from gspmd.plan_search.roles import DecidedRole
 from gspmd.text_report import time_text
+from gspmd.transforms.decide.frame import sharing
 
 AS_IT_IS, BEFORE = "as it is", "the plan before"
 _KNOWN = 1.5  # largest cost of well-known parallelisms in the comparison, relative to the best solution
@@ -79,6 +80,10 @@ class MeshPlans:
 
     def search(self) -> None:
         """Find the best state within the time limit; the given program is always priced, and first."""
+        with sharing():
+            self._search()
+
+    def _search(self) -> None:
         for state in list(self.known.values()):
             self._try(state)
         first = self.begin()

@@ -34,7 +34,6 @@ from gspmd.runtime.executable_module import is_partitioned
 from gspmd.suggestions.annotating import ValueAnnotation
 from gspmd.suggestions.source_patch import SourceLines
 from gspmd.suggestions.suggesting import base_of
-from gspmd.transforms.decide.frame import sharing
 from gspmd.transforms.machine.target_file import read_hardware, read_target
 from gspmd.transforms.machine.targets import NEUTRAL
 from gspmd.transforms.ops.custom_rules import RuleSource
@@ -92,7 +91,7 @@ def search(
         mesh = file.mesh
     module = _readable(program, num_partitions)
     search_ = _SharedState(module, target, memory, arguments, file, started, time_limit_s)
-    with sharing(), collection_paused():
+    with collection_paused():
         over = [search_.posed(each) for each in search_.first(meshes_to_try(module, mesh, num_partitions, target))]
         best = search_.best_of(sorted(over, key=lambda each: each.best.cost_s))
         found = search_.finished(best, sum(len(each.prices.found) for each in over))
