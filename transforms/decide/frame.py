@@ -84,7 +84,7 @@ def frames() -> Frames:
 
 @contextlib.contextmanager
 def sharing() -> Iterator[None]:
-    """Inside, programs share descriptions of operations, and frames."""
+    """Inside, programs share descriptions of operations, and frames. All of them have to be in one MLIR context."""
     token = _shared.set(Frames())
     try:
         with sharing_infos():

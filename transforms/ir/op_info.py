@@ -132,7 +132,7 @@ _shared: contextvars.ContextVar[InfoReader | None] = contextvars.ContextVar("gsp
 
 @contextlib.contextmanager
 def sharing_infos() -> Iterator[None]:
-    """Inside, all modules share the descriptions of operations."""
+    """Inside, all modules share the descriptions of operations. All of them have to be in one MLIR context."""
     token = _shared.set(InfoReader())
     try:
         yield
