@@ -143,7 +143,6 @@ def decide(
     work = WorkBook(every_row(), context_of(module))
     rules = RuleBook(work.table, replicate_unsupported)
     values = ValueTable(annotated, rules, all_bind=constraints == BIND, assume_finite=assume_finite)
-
     similar = frames()
 
     def objective_on(target: str) -> Objective:

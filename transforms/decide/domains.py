@@ -9,7 +9,7 @@ import numpy as np
 from gspmd.dialect.sharding import TensorSharding
 from gspmd.transforms.decide.frame import Frame, Uneven
 from gspmd.transforms.decide.sums import Sums
-from gspmd.transforms.decide.tables import Domain
+from gspmd.transforms.decide.tables import Domain, Tables
 from gspmd.transforms.decide.value_table import ValueTable
 from gspmd.transforms.ir.types import TensorType, element_bytes
 from gspmd.transforms.paths.placements import AxisParts, Ints, Placements
@@ -39,7 +39,7 @@ class Domains:
     def __init__(self, values: ValueTable, frame: Frame, sums: Sums, values_stay: bool) -> None:
         self._values, self._parts, self._sums, self._fits = values, frame.parts, sums, frame.strategies.fits
         self._types, self._values_stay = values.program.value_type, values_stay
-        self._loop_bytes, self._frame = frame.objective.hardware.loop_bytes, frame
+        self._loop_bytes, self._cost_tables = frame.objective.hardware.loop_bytes, frame.tables
         self._tables: dict[int, Placements] = {}
         self._of: dict[int, Domain] = {}
         self._known: dict[Hashable, Domain] = {}
@@ -129,7 +129,7 @@ class Domains:
                 masks = sorted({0, *(1 << bit for bit in range(optional)), (1 << optional) - 1})
                 taken = np.repeat(np.array(masks, np.int64), len(numbers))
                 numbers = np.tile(numbers, len(masks))
-            found = self._known[key] = self._frame.domain(table, numbers, taken)
+            found = self._known[key] = self._cost_tables.domain(table, numbers, taken)
         return found
 
 
@@ -141,9 +141,9 @@ class ChosenDomains:
     """
 
     def __init__(
-        self, domains: Domains, frame: Frame, state_of: Callable[[int], int], copy_of: Callable[[int], int]
+        self, domains: Domains, tables: Tables, state_of: Callable[[int], int], copy_of: Callable[[int], int]
     ) -> None:
-        self._domains, self._frame, self._state_of, self._copy_of = domains, frame, state_of, copy_of
+        self._domains, self._cost_tables, self._state_of, self._copy_of = domains, tables, state_of, copy_of
         self.table, self.now = domains.table, domains.now
 
     def of(self, value: int) -> Domain:
@@ -157,4 +157,4 @@ class ChosenDomains:
     def _part(self, domain: Domain, state: int) -> Domain:
         part = slice(state, state + 1) if state >= 0 else slice(0)
         taken = None if domain.taken is None else domain.taken[part]
-        return self._frame.domain(domain.table, domain.numbers[part], taken)
+        return self._cost_tables.domain(domain.table, domain.numbers[part], taken)

@@ -15,9 +15,9 @@ from gspmd.transforms.decide.objective import Objective
 from gspmd.transforms.decide.op_kinds import OpClass, OpKind
 from gspmd.transforms.decide.prices import PriceBook
 from gspmd.transforms.decide.strategies import StrategyBook
-from gspmd.transforms.decide.tables import Domain, Tables
+from gspmd.transforms.decide.tables import Tables
 from gspmd.transforms.ir.op_info import sharing_infos
-from gspmd.transforms.paths.placements import AxisParts, Ints, Placements
+from gspmd.transforms.paths.placements import AxisParts
 
 Uneven: TypeAlias = frozenset[tuple[int, int]]
 """Sizes, with the numbers of axis lists by which propagation splits them unevenly somewhere."""
@@ -37,15 +37,6 @@ class Frame:
         self.parts, self.prices = strategies.parts, PriceBook(strategies.parts, objective.hardware, routes)
         self.tables = Tables()
         self.classes: dict[OpKind, OpClass] = {}
-        self._domains: dict[Hashable, Domain] = {}
-
-    def domain(self, table: Placements, numbers: Ints, taken: Ints | None = None) -> Domain:
-        """The domain with these placements."""
-        key = table, numbers.tobytes(), b"" if taken is None else taken.tobytes()
-        found = self._domains.get(key)
-        if found is None:
-            found = self._domains[key] = Domain(len(self._domains), table, numbers, taken)
-        return found
 
 
 class Frames:

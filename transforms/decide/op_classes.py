@@ -35,7 +35,7 @@ class OpClasses:
         self._begin(frame)
 
     def _begin(self, frame: Frame) -> None:
-        self._frame, self._known = frame, frame.classes
+        self._tables, self._known = frame.tables, frame.classes
         self._prices, self._strategies, self._objective = frame.prices, frame.strategies, frame.objective
         self._hardware, self._parts, self._is_open = frame.prices.hardware, frame.parts, frame.is_open
 
@@ -72,9 +72,10 @@ class OpClasses:
     def _of_strategies(self, made_of: CostedKind, costs: list[Floats], key: int) -> OpClass:
         """The class with these strategies, whose work and communication cost `costs`."""
         kind, every, _ = made_of
+        placements = [np.concatenate([each.tensors[t] for each in every]) for t in range(len(kind.types))]
         tensors = tuple(
-            self._frame.domain(self._table(len(type_.shape), kind), np.concatenate([each.tensors[t] for each in every]))
-            for t, type_ in enumerate(kind.types)
+            self._tables.domain(self._table(len(type_.shape), kind), numbers)
+            for type_, numbers in zip(kind.types, placements, strict=True)
         )
         inside = np.concatenate([each.moves_inside for each in every])
         cost_s = np.concatenate(

@@ -236,6 +236,8 @@ def _crossed(padded: Bools, table: Placements, dim: int, sources: Ints, targets:
 
     `padded` are the lists that split it unevenly, and `moved` are the parts that change their dimension.
     """
+    if not padded.any():
+        return np.zeros(moved.shape, bool)
     before, after = table.lists[sources, dim][:, None], table.lists[targets, dim][None, :]
     masks = table.parts.mask.astype(moved.dtype)
     changes = ((before != 0) & (after != 0)) | ((masks[before] | masks[after]) & moved != 0)

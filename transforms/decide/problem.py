@@ -132,7 +132,7 @@ class ProblemBuilder:
         again = shallow_copy(self)
         frame = Frame(self.frame.strategies, objective, self.frame.is_open, self.prices)
         classes = ChosenClasses(self._classes, frame, strategy_of)
-        again._begin(frame, ChosenDomains(self._whole, frame, state_of, copy_of), classes)
+        again._begin(frame, ChosenDomains(self._whole, frame.tables, state_of, copy_of), classes)
         decided, self.values.sharding = self.values.sharding, list(self._given)
         try:
             problem = again.build()
@@ -304,7 +304,7 @@ class ProblemBuilder:
 
     def _placement(self, value: int, number: int) -> Domain:
         """A single placement of a value."""
-        return self.frame.domain(self.domains.table(value), np.array([number], np.int64))
+        return self.tables.domain(self.domains.table(value), np.array([number], np.int64))
 
     def _before_loop(self, table: int, value: int, targets: Domain, count: int) -> int:
         """The costs of reshards that run once before a loop, if their results need little memory."""
@@ -501,7 +501,7 @@ class ProblemBuilder:
             found = sorted(
                 {*domain.numbers[self._may_be_returned(domain, shape)].tolist(), *self._evenly(domain, shape)}
             )
-        return self.frame.domain(domain.table, np.array(found, np.int64))
+        return self.tables.domain(domain.table, np.array(found, np.int64))
 
     def _may_be_returned(self, domain: Domain, shape: tuple[int, ...]) -> Bools:
         """The states in which a result of the program may be returned."""

@@ -35,13 +35,22 @@ class Domain:
 
 
 class Tables:
-    """Vectors of unary costs and matrices of pair costs, each with a number."""
+    """Vectors of unary costs and matrices of pair costs, each with a number, and the domains that they belong to."""
 
     def __init__(self) -> None:
         self.arrays: list[Floats] = []
         self.choices: list[Ints] = []  # the choices of eliminated variables
         self._known: dict[Hashable, int] = {}
         self._chosen: dict[Hashable, int] = {}
+        self._domains: dict[Hashable, Domain] = {}
+
+    def domain(self, table: Placements, numbers: Ints, taken: Ints | None = None) -> Domain:
+        """The domain with these placements."""
+        key = table, numbers.tobytes(), b"" if taken is None else taken.tobytes()
+        found = self._domains.get(key)
+        if found is None:
+            found = self._domains[key] = Domain(len(self._domains), table, numbers, taken)
+        return found
 
     def __getitem__(self, number: int) -> Floats:
         return self.arrays[number]

@@ -78,12 +78,9 @@ class MeshPlans:
             self.best = self.problem.choose(self._may_be())
         return self._try_fitting(self.best)
 
+    @sharing()
     def search(self) -> None:
         """Find the best state within the time limit; the given program is always priced, and first."""
-        with sharing():
-            self._search()
-
-    def _search(self) -> None:
         for state in list(self.known.values()):
             self._try(state)
         first = self.begin()

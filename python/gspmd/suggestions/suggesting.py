@@ -145,9 +145,9 @@ def suggest(
         "target": target,
         "options": options,
     }
-    trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
     known = explain(program if base.is_given else base.module, num_partitions, **arguments)
     before = outcome_of(known.partitioned, target)
+    trials = _Trials(base.module, {"num_partitions": num_partitions, **arguments}, target, FIGURES[save], until, tries)
     with sharing(), collection_paused():
         problem = PlanProblem(base.module, known.mesh, SearchSettings(target, 0.0, arguments))
         promising = [candidate.annotation for candidate in Candidates(known, problem, save).all()]
